@@ -1,0 +1,239 @@
+//! Every bound of the daemon in one place, its unit in its name.
+//!
+//! A bound that a user may change is a default here and a key of `config.toml`; the rest are fixed. The
+//! reason for a figure stands beside it.
+
+/// Model steps in one turn (`limits.max_steps`).
+pub const MAX_STEPS: u32 = 200;
+/// Tool calls taken from one assistant message; the rest get their result and never run.
+pub const MAX_CALLS_PER_MESSAGE: u32 = 32;
+/// Wall time of one turn, waiting for people not counted (`limits.max_minutes`).
+pub const MAX_TURN_MINUTES: u32 = 120;
+/// Money one turn may cost, in millionths of a US dollar (`limits.max_cost_usd`).
+pub const MAX_COST_MICRO_USD: i64 = 10_000_000;
+/// Read-only calls of one session that run side by side (`limits.parallel_read_only`).
+pub const PARALLEL_READ_ONLY: u32 = 8;
+/// Deadline of a command that names none (`limits.command_timeout_s`).
+pub const COMMAND_TIMEOUT_S: u32 = 120;
+/// The longest deadline a command may ask for.
+pub const COMMAND_TIMEOUT_S_MAX: u32 = 3_600;
+/// How long a stopped command has between TERM and KILL.
+pub const COMMAND_GRACE_MS: u64 = 1_000;
+/// How long output that is still on its way is waited for, once a command has ended and left processes behind.
+pub const DRAIN_MS: u64 = 200;
+/// What a command leaves running has so long between TERM and KILL.
+pub const LEFTOVER_GRACE_MS: u64 = 200;
+/// How long killed processes may take to be gone (one may be stuck in the kernel).
+pub const KILL_WAIT_MS: u64 = 2_000;
+/// What a supervisor may take beyond a command's deadline and its grace before the daemon steps in: more than
+/// all its own waits together. A command can stop its supervisor, and nothing else would end it then.
+pub const SUPERVISOR_SLACK_MS: u64 = 10_000;
+/// How long a late supervisor has between the daemon's wish to stop and its death.
+pub const SUPERVISOR_KILL_AFTER_MS: u64 = 5_000;
+/// How long the last word of a supervisor that has ended is waited for; it is in the pipe already.
+pub const SUPERVISOR_WORD_MS: u64 = 1_000;
+/// Bytes read from a command at once, and the size asked for its pipe: few switches under a flood.
+pub const PIPE_READ_BYTES: usize = 256 * 1024;
+/// Bytes of running output handed on at once.
+pub const OUTPUT_CHUNK_BYTES: usize = 64 * 1024;
+/// Attempts at one model call (`retry.max_attempts`).
+pub const RETRY_MAX_ATTEMPTS: u32 = 8;
+/// First wait before a new attempt (`retry.base_ms`); doubled each time.
+pub const RETRY_BASE_MS: u64 = 500;
+/// Longest wait of our own choice before a new attempt (`retry.max_ms`).
+pub const RETRY_MAX_MS: u64 = 30_000;
+/// Longest wait a provider may ask for before we give up instead.
+pub const RETRY_AFTER_MAX_MS: u64 = 300_000;
+/// Continuations after `pause_turn` in a row.
+pub const PAUSE_TURN_MAX: u32 = 5;
+/// Nudges after an empty answer.
+pub const EMPTY_NUDGES_MAX: u32 = 1;
+/// Retries of an answer cut by its output limit, each with a larger one where the model has one.
+pub const TRUNCATED_RETRIES_MAX: u32 = 2;
+/// Failures in a row of one tool and class before advice is added.
+pub const BREAKER_ADVICE_AT: u32 = 3;
+/// Failures in a row of one tool and class that end the turn with `loop`.
+pub const BREAKER_STOP_AT: u32 = 6;
+/// Resumes of one turn without a finished step between them before it ends `failed`.
+pub const RESUMES_WITHOUT_PROGRESS_MAX: u32 = 3;
+/// Life of an open approval (`session.approvals_expire_h`).
+pub const APPROVALS_EXPIRE_H: u32 = 24;
+/// Inputs that wait in one session.
+pub const QUEUED_INPUTS_MAX: usize = 64;
+/// Bytes of the text of a waiting input that a session's view shows: with all that may wait the view stays a message
+/// that every client reads. The events have the whole.
+pub const WAITING_TEXT_MAX_BYTES: usize = 32 * 1024;
+/// Bytes of text in one input; more belongs into an artifact.
+pub const INPUT_MAX_BYTES: usize = 1024 * 1024;
+/// Characters of a session's name, which stands in lists beside other columns.
+pub const SESSION_NAME_MAX_CHARS: usize = 100;
+/// An event body beyond this goes to a blob.
+pub const EVENT_INLINE_MAX_BYTES: usize = 32 * 1024;
+/// A row of the event table is never larger.
+pub const EVENT_ROW_MAX_BYTES: usize = 64 * 1024;
+/// Plain bytes in one blob chunk, which makes a range read independent of the blob's size.
+pub const BLOB_CHUNK_BYTES: usize = 256 * 1024;
+/// Lines kept of the start of command and search output (`context.result_head_lines`).
+pub const RESULT_HEAD_LINES: usize = 100;
+/// Lines kept of the end (`context.result_tail_lines`).
+pub const RESULT_TAIL_LINES: usize = 50;
+/// Bytes of one tool result in the prompt (`context.result_max_bytes`); less in small windows.
+pub const RESULT_MAX_BYTES: usize = 32 * 1024;
+/// Lines of one `read_file` page when none are asked for.
+pub const READ_LINES_DEFAULT: usize = 200;
+/// Lines of one `read_file` page at most.
+pub const READ_LINES_MAX: usize = 2_000;
+/// Bytes of command output kept on disk: the first half and the last half of it.
+pub const SPOOL_MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// Bytes of one file that `edit_file` and `write_file` handle.
+pub const EDIT_MAX_BYTES: u64 = 16 * 1024 * 1024;
+/// Bytes of one server-sent event line, against a server that never ends one. A whole answer may come in one line,
+/// with things around it.
+pub const SSE_LINE_MAX_BYTES: usize = 2 * RESPONSE_MAX_BYTES;
+/// Bytes of the content of one assistant message, as the provider wrote it. An event holds it about twice (as it was
+/// sent, and what was read from it), and a client reads this beside the typed body: three times this have to fit the
+/// 32 MiB that clients read.
+pub const RESPONSE_MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes of the stream of one answer: each delta of a few characters has a hundred bytes around it.
+pub const RESPONSE_STREAM_MAX_BYTES: usize = 128 * 1024 * 1024;
+/// Bytes of a request body; Anthropic's own limit.
+pub const REQUEST_BODY_MAX_BYTES: usize = 32 * 1024 * 1024;
+/// Wait for the first byte of an answer (`providers.NAME.first_byte_timeout_s`).
+pub const FIRST_BYTE_TIMEOUT_S: u32 = 120;
+/// Silence within an answer (`providers.NAME.idle_timeout_s`); pings count as life.
+pub const IDLE_TIMEOUT_S: u32 = 120;
+/// Wait for a connection to a provider, a part of the first-byte deadline: a host that is not there says so early.
+pub const MODEL_CONNECT_TIMEOUT_S: u64 = 15;
+/// How long an unused connection to a provider is kept; servers close theirs after one to two minutes.
+pub const MODEL_POOL_IDLE_S: u64 = 60;
+/// Bytes read of a provider's error; more is not for people.
+pub const ERROR_BODY_MAX_BYTES: usize = 64 * 1024;
+/// Wait for the body of an error; its status has come already.
+pub const ERROR_BODY_TIMEOUT_MS: u64 = 5_000;
+/// Wait for the end of a stream whose answer is complete, so that its connection can be used again.
+pub const STREAM_TAIL_MS: u64 = 1_000;
+/// Events in one page of a read.
+pub const EVENTS_PAGE_MAX: usize = 256;
+/// Bytes of the events in one page; a page has at least one event, however large.
+pub const EVENTS_PAGE_MAX_BYTES: usize = 4 * 1024 * 1024;
+/// A gRPC message as received.
+pub const GRPC_DECODE_MAX_BYTES: usize = 16 * 1024 * 1024;
+/// A stream frame we send; larger content is an artifact.
+pub const FRAME_TARGET_BYTES: usize = 256 * 1024;
+/// Streams of one connection.
+pub const STREAMS_PER_CONNECTION: u32 = 64;
+/// Unary calls of one connection in flight.
+pub const UNARY_PER_CONNECTION: usize = 32;
+/// Inputs waiting in the mailbox of one session's actor.
+pub const MAILBOX_LEN: usize = 256;
+/// Requests waiting for the writer thread.
+pub const WRITER_QUEUE_LEN: usize = 1_024;
+/// Token deltas kept for one slow client; beyond it the client is told that it lagged.
+pub const DELTA_BUFFER_LEN: usize = 1_024;
+/// How long a repeated request id is answered with its first answer.
+pub const REQUEST_ID_KEEP_MS: i64 = 7 * 24 * 3_600 * 1_000;
+/// How long a client waits for a daemon it spawned to report that it is ready.
+pub const READY_TIMEOUT_MS: u64 = 10_000;
+/// How long an idle actor stays in memory.
+pub const ACTOR_IDLE_MS: u64 = 2_000;
+/// Bytes of one log file before it is rotated, and how many are kept.
+pub const LOG_FILES_KEPT: usize = 5;
+/// Lines around each change in a preview diff: what `diff -u` shows.
+pub const DIFF_CONTEXT_LINES: usize = 3;
+/// Bytes of a preview diff; a larger one is cut and says so. Fits a stream frame with room to spare.
+pub const DIFF_MAX_BYTES: usize = 128 * 1024;
+/// Bytes of one line in a preview diff, against minified files.
+pub const DIFF_LINE_MAX_BYTES: usize = 2_000;
+/// Edit distance up to which a minimal diff is sought; beyond it the middle is shown as replaced. Bounds the
+/// quadratic part to about four million steps.
+pub const DIFF_DISTANCE_MAX: usize = 1_000;
+/// Places named when an edit matches nothing or several times.
+pub const EDIT_PLACES_MAX: usize = 5;
+/// Lines compared when the nearest lines to a missing text are sought, which bounds the time of a failed edit.
+pub const EDIT_NEAREST_LINES_MAX: usize = 50_000;
+/// Entries named beside a missing file.
+pub const NEIGHBOURS_MAX: usize = 20;
+/// Entries of one `list_dir` result.
+pub const LIST_ENTRIES_MAX: usize = 500;
+/// Entries read of one folder before a list or a search for neighbours gives up on being complete.
+pub const FOLDER_READ_MAX: usize = 100_000;
+/// Bytes looked at to tell text from binary and to find the encoding.
+pub const SNIFF_BYTES: usize = 8 * 1024;
+/// Bytes after a page that are still counted in lines; beyond it the rest is told in bytes.
+pub const READ_COUNT_AHEAD_BYTES: u64 = 16 * 1024 * 1024;
+/// Bytes of one line that are stored as an artifact when the line does not fit a page.
+pub const LINE_ARTIFACT_MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// Bytes of one `read_artifact` answer when none are asked for, and at most.
+pub const ARTIFACT_READ_DEFAULT_BYTES: usize = 16 * 1024;
+/// Tries of a path lookup that the kernel gave up because something was renamed meanwhile.
+pub const LOOKUP_RETRIES_MAX: u32 = 16;
+/// Links followed in one path, as the kernel has it.
+pub const LINKS_MAX: u32 = 40;
+/// Bytes of a secret below which it is not searched for: shorter ones are found everywhere.
+pub const SECRET_MIN_BYTES: usize = 8;
+/// Exchanges of two names in a row while somebody else keeps replacing the file; each lost one needs a rename of
+/// theirs within microseconds.
+pub const EXCHANGES_MAX: u32 = 64;
+/// Read-only connections: reads of several sessions side by side on a small machine.
+pub const STORE_READERS: usize = 4;
+/// Prepared statements kept per connection: more than the store has, so none is parsed twice.
+pub const STORE_STATEMENTS_CACHED: usize = 96;
+/// Wait for a database that another process (a backup, an `sqlite3` shell) holds.
+pub const STORE_BUSY_TIMEOUT_MS: u64 = 30_000;
+/// Quiet time after which a writer tidies up: its log is copied back and old rows go.
+pub const STORE_IDLE_MS: u64 = 1_000;
+/// A write-ahead log beyond this is copied back without waiting for a quiet time.
+pub const WAL_CHECKPOINT_BYTES: u64 = 16 * 1024 * 1024;
+/// What is kept of the file of a write-ahead log that was copied back.
+pub const WAL_KEEP_BYTES: u64 = 4 * 1024 * 1024;
+/// Sessions whose place in the log the writer remembers.
+pub const SESSION_PLACES_MAX: usize = 4_096;
+/// Candidates that an ambiguous session name or prefix shows.
+pub const FIND_SESSIONS_MAX: usize = 20;
+/// Blobs waiting for the blob writer.
+pub const BLOB_QUEUE_LEN: usize = 64;
+/// Chunks written in one transaction: small blobs never wait for more of a large one than this (2 MiB).
+pub const BLOB_SLICE_CHUNKS: usize = 8;
+/// Chunks deleted in one transaction.
+pub const BLOB_DELETE_CHUNKS: i64 = 200;
+/// Pages given back to the file system in one transaction (1 MiB).
+pub const VACUUM_STEP_PAGES: usize = 256;
+/// How long content that no event names is kept: somebody may be about to name it.
+pub const BLOB_ORPHAN_KEEP_MS: i64 = 24 * 3_600 * 1_000;
+/// Unnamed blobs looked at when the store opens, so that opening stays quick.
+pub const BLOB_ORPHANS_PER_OPEN: usize = 1_000;
+/// Audit rows read in one transaction.
+pub const AUDIT_PAGE_ROWS: usize = 1_000;
+/// Old request ids forgotten in one transaction.
+pub const REQUEST_IDS_PRUNED_PER_STEP: usize = 256;
+/// The smallest window a configuration may give a model: system text, tools and one answer have to fit.
+pub const CONTEXT_WINDOW_MIN: u64 = 2_048;
+/// The window of a model that nobody knows: what servers of recent years have at least.
+pub const UNKNOWN_CONTEXT_WINDOW: u64 = 32_768;
+/// Tokens of one answer of a model that nobody knows.
+pub const UNKNOWN_MAX_OUTPUT_TOKENS: u32 = 4_096;
+/// Idle sessions are kept so long (`retention.sessions_days`).
+pub const RETENTION_SESSIONS_DAYS: u32 = 30;
+/// Artifacts are kept so long (`retention.artifacts_days`).
+pub const RETENTION_ARTIFACTS_DAYS: u32 = 14;
+/// How long a changed configuration rests before it is read: editors write in several steps.
+pub const CONFIG_SETTLE_MS: u64 = 60;
+/// How often the daemon looks whether its home, lock and socket are still there.
+pub const HOME_CHECK_MS: u64 = 2_000;
+/// How long a daemon that was told to end by a signal waits for running steps before it ends anyway.
+pub const SIGNAL_DRAIN_MS: u64 = 5_000;
+/// How long open streams may take to hear that the daemon ends.
+pub const FAREWELL_MS: u64 = 500;
+/// How often a daemon that waits for the lock tries again; the other one is starting or ending.
+pub const LOCK_RETRY_MS: u64 = 10;
+/// How long accepting rests after the system ran out of descriptors, so that it does not spin.
+pub const ACCEPT_REST_MS: u64 = 100;
+/// Worker threads of the daemon's runtime: sessions wait much more than they compute.
+pub const WORKER_THREADS: usize = 2;
+/// Threads for calls that block (files, SQLite reads).
+pub const BLOCKING_THREADS_MAX: usize = 16;
+/// Stack of each of them; untouched pages cost nothing.
+pub const THREAD_STACK_BYTES: usize = 1024 * 1024;
+/// How long a starting daemon waits for one that holds the lock and does not answer yet, or not any more. Less
+/// than its client waits, so that the client hears why.
+pub const LOCK_WAIT_MS: u64 = 8_000;
