@@ -11,9 +11,11 @@
 //! (`daemon/src/tools`), because each would bring I/O or C into the place where everything is proved.
 
 pub mod command;
+pub mod edit;
 pub mod effect;
 pub mod event;
 pub mod ids;
 pub mod limits;
 pub mod path_bytes;
+pub mod policy;
 pub mod projection;

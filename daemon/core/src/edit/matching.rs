@@ -1,0 +1,238 @@
+//! Finding text in bytes with line ends taken as equal, and the nearest lines when there is none.
+
+use super::Place;
+use crate::limits;
+
+/// A line end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LineEnd {
+    /// `\n`
+    Lf,
+    /// `\r\n`
+    CrLf,
+    /// `\r` alone, in files that have no other.
+    Cr,
+}
+
+/// The line ends of a content.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LineEnds {
+    pub(super) lf: usize,
+    pub(super) crlf: usize,
+    pub(super) cr: usize,
+    /// The most frequent; none when there are no lines.
+    pub(super) dominant: Option<LineEnd>,
+    /// Lines end in `\r` alone and nothing else.
+    pub(super) classic: bool,
+}
+
+pub(super) fn line_ends(content: &[u8]) -> LineEnds {
+    let (mut lf, mut crlf, mut cr) = (0, 0, 0);
+    for (at, byte) in content.iter().enumerate() {
+        match byte {
+            b'\n' if at > 0 && content[at - 1] == b'\r' => crlf += 1,
+            b'\n' => lf += 1,
+            b'\r' if content.get(at + 1) != Some(&b'\n') => cr += 1,
+            _ => {}
+        }
+    }
+    let classic = cr > 0 && lf == 0 && crlf == 0;
+    let dominant = match (lf, crlf) {
+        (0, 0) if classic => Some(LineEnd::Cr),
+        (0, 0) => None,
+        (lf, crlf) if crlf > lf => Some(LineEnd::CrLf),
+        _ => Some(LineEnd::Lf),
+    };
+    LineEnds { lf, crlf, cr, dominant, classic }
+}
+
+/// The text with `\r\n` as `\n`.
+pub(super) fn normalise(text: &str) -> Vec<u8> {
+    text.replace("\r\n", "\n").into_bytes()
+}
+
+/// The text with each `\n` as the line end that is wanted.
+pub(super) fn with_line_end(text: &[u8], end: LineEnd) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for byte in text {
+        if *byte == b'\n' { out.extend_from_slice(end.bytes()) } else { out.push(*byte) }
+    }
+    out
+}
+
+/// Where the match of `wanted` that begins at `start` ends, if there is one.
+fn match_at(content: &[u8], start: usize, wanted: &[u8], classic: bool) -> Option<usize> {
+    let mut at = start;
+    for byte in wanted {
+        let here = *content.get(at)?;
+        if *byte == b'\n' {
+            at += match here {
+                b'\n' => 1,
+                b'\r' if content.get(at + 1) == Some(&b'\n') => 2,
+                b'\r' if classic => 1,
+                _ => return None,
+            };
+        } else if here == *byte {
+            at += 1;
+        } else {
+            return None;
+        }
+    }
+    Some(at)
+}
+
+/// The first byte after `part`, which is known to stand at `start`.
+pub(super) fn advance(content: &[u8], start: usize, part: &[u8], classic: bool) -> usize {
+    match_at(content, start, part, classic).unwrap_or(start)
+}
+
+/// Every match, also those that overlap, in order. Linear for ordinary text: candidates are found by the longest
+/// line of `wanted`, with Knuth's failure table.
+pub(super) fn find_all(content: &[u8], wanted: &[u8], classic: bool) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    // The needle: the longest stretch without a line end, which stands in the file byte for byte.
+    let mut needle = (0, 0);
+    let mut line_start = 0;
+    for at in 0..=wanted.len() {
+        if at == wanted.len() || wanted[at] == b'\n' {
+            if at - line_start > needle.1 - needle.0 {
+                needle = (line_start, at);
+            }
+            line_start = at + 1;
+        }
+    }
+    if needle.0 == needle.1 {
+        return find_line_ends(content, wanted, classic);
+    }
+    let lines_before = wanted[..needle.0].iter().filter(|byte| **byte == b'\n').count();
+    for hit in occurrences(content, &wanted[needle.0..needle.1]) {
+        // Each line end before the needle may take one byte more in the file.
+        for extra in 0..=lines_before {
+            let Some(start) = hit.checked_sub(needle.0 + extra) else { break };
+            if let Some(end) = match_at(content, start, wanted, classic)
+                && advance(content, start, &wanted[..needle.0], classic) == hit
+                && !splits_line_end(content, start, wanted)
+            {
+                found.push((start, end));
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// A match of `\n…` at the second half of `\r\n` is the match one byte earlier, or none.
+fn splits_line_end(content: &[u8], start: usize, wanted: &[u8]) -> bool {
+    wanted.first() == Some(&b'\n') && start > 0 && content[start - 1] == b'\r'
+}
+
+/// The same for a text of nothing but line ends.
+fn find_line_ends(content: &[u8], wanted: &[u8], classic: bool) -> Vec<(usize, usize)> {
+    (0..content.len())
+        .filter(|start| !splits_line_end(content, *start, wanted) || classic)
+        .filter_map(|start| match_at(content, start, wanted, classic).map(|end| (start, end)))
+        .collect()
+}
+
+/// Every place where `needle` stands, also overlapping ones (Knuth, Morris and Pratt).
+fn occurrences(content: &[u8], needle: &[u8]) -> Vec<usize> {
+    let mut table = vec![0_usize; needle.len()];
+    let mut length = 0;
+    for at in 1..needle.len() {
+        while length > 0 && needle[at] != needle[length] {
+            length = table[length - 1];
+        }
+        length += usize::from(needle[at] == needle[length]);
+        table[at] = length;
+    }
+    let (mut hits, mut length) = (Vec::new(), 0);
+    for (at, byte) in content.iter().enumerate() {
+        while length > 0 && *byte != needle[length] {
+            length = table[length - 1];
+        }
+        length += usize::from(*byte == needle[length]);
+        if length == needle.len() {
+            hits.push(at + 1 - length);
+            length = table[length - 1];
+        }
+    }
+    hits
+}
+
+/// A hint when the text would match but for blanks.
+pub(super) fn blank_hint(content: &[u8], wanted: &[u8]) -> Option<String> {
+    let squeeze =
+        |bytes: &[u8]| -> Vec<u8> { bytes.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect() };
+    let wanted = squeeze(wanted);
+    if wanted.is_empty() || occurrences(&squeeze(content), &wanted).is_empty() {
+        return None;
+    }
+    Some(
+        "It would match but for blanks: copy indentation and line breaks exactly, without the line numbers."
+            .to_owned(),
+    )
+}
+
+/// The lines most like the first line of the wanted text that says something.
+pub(super) fn nearest_lines(content: &[u8], wanted: &[u8]) -> Vec<Place> {
+    let Some(line) =
+        wanted.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty())
+    else {
+        return Vec::new();
+    };
+    let mut scored: Vec<(usize, usize, &[u8])> = content
+        .split(|byte| *byte == b'\n')
+        .take(limits::EDIT_NEAREST_LINES_MAX)
+        .enumerate()
+        .map(|(index, text)| (likeness(line, text.trim_ascii()), index + 1, text))
+        .filter(|(score, ..)| *score >= 400)
+        .collect();
+    scored.sort_by_key(|(score, line, _)| (std::cmp::Reverse(*score), *line));
+    scored.truncate(limits::EDIT_PLACES_MAX);
+    scored.into_iter().map(|(_, line, text)| Place { line, text: shown_line(text) }).collect()
+}
+
+fn shown_line(text: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 200;
+    let cut = &text[..text.len().min(SHOWN_BYTES)];
+    let mut shown = String::from_utf8_lossy(cut).trim_end().to_owned();
+    if text.len() > SHOWN_BYTES {
+        shown.push('…');
+    }
+    shown
+}
+
+/// How alike two lines are, in thousandths: the share of byte pairs they have in common. Long lines count by
+/// their start.
+pub fn likeness(a: &[u8], b: &[u8]) -> usize {
+    const COMPARED_BYTES: usize = 160;
+    let pairs = |text: &[u8]| -> Vec<[u8; 2]> {
+        let text = &text[..text.len().min(COMPARED_BYTES)];
+        let mut pairs: Vec<[u8; 2]> = text
+            .windows(2)
+            .map(|pair| [pair[0].to_ascii_lowercase(), pair[1].to_ascii_lowercase()])
+            .collect();
+        pairs.sort_unstable();
+        pairs
+    };
+    if a == b {
+        return 1_000;
+    }
+    let (a, b) = (pairs(a), pairs(b));
+    if a.is_empty() || b.is_empty() {
+        return 0;
+    }
+    let (mut i, mut j, mut common) = (0, 0, 0);
+    while i < a.len() && j < b.len() {
+        match a[i].cmp(&b[j]) {
+            std::cmp::Ordering::Less => i += 1,
+            std::cmp::Ordering::Greater => j += 1,
+            std::cmp::Ordering::Equal => {
+                common += 1;
+                i += 1;
+                j += 1;
+            }
+        }
+    }
+    2_000 * common / (a.len() + b.len())
+}
