@@ -16,6 +16,7 @@ pub mod effect;
 pub mod event;
 pub mod ids;
 pub mod limits;
+pub mod model;
 pub mod path_bytes;
 pub mod policy;
 pub mod projection;
