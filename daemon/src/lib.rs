@@ -1,0 +1,15 @@
+//! agentd: the shell around `agentd-core`. It owns the loop, the processes, the store and the socket.
+//!
+//! The map of rooms, the direction of dependencies and the invariants are in `daemon/ARCHITECTURE.md`; the
+//! tidy test holds them.
+
+pub mod paths;
+pub mod ports;
+pub mod process;
+pub mod redact;
+
+
+/// Supervises one process; the answer is the exit code. Decided on `argv[1]` before anything else exists.
+pub fn run_exec(args: Vec<std::ffi::OsString>) -> i32 {
+    process::exec_main(args.into_iter())
+}
