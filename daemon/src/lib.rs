@@ -7,6 +7,7 @@ pub mod paths;
 pub mod ports;
 pub mod process;
 pub mod redact;
+pub mod store;
 
 
 /// Supervises one process; the answer is the exit code. Decided on `argv[1]` before anything else exists.
