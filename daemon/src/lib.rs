@@ -3,11 +3,14 @@
 //! The map of rooms, the direction of dependencies and the invariants are in `daemon/ARCHITECTURE.md`; the
 //! tidy test holds them.
 
+pub mod config;
+pub mod model;
 pub mod paths;
 pub mod ports;
 pub mod process;
 pub mod redact;
 pub mod store;
+pub mod telemetry;
 
 
 /// Supervises one process; the answer is the exit code. Decided on `argv[1]` before anything else exists.

@@ -1,0 +1,168 @@
+//! What the caller says about a provider.
+
+use crate::config::Secret;
+use agentd_core::event::Dialect;
+use agentd_core::limits::{FIRST_BYTE_TIMEOUT_S, IDLE_TIMEOUT_S};
+use reqwest::Url;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One provider, as configured, with the key of the session that calls.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    /// Its name in the configuration.
+    pub name: String,
+    /// How it is spoken to.
+    pub dialect: Dialect,
+    /// Where it is, as `https://api.anthropic.com`; a slash or `/v1` at the end is tolerated.
+    pub base_url: String,
+    /// The key, if there is one.
+    pub key: Option<Secret>,
+    /// The API version to ask for; the newest for Anthropic itself, else the one that everybody knows.
+    pub version: Option<String>,
+    /// More headers; an `authorization` or `x-api-key` among them stands for the key.
+    pub headers: BTreeMap<String, String>,
+    /// A file of certificates to trust beside the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Wait for the first byte of an answer, connecting included.
+    pub first_byte_timeout: Duration,
+    /// Silence within an answer; any byte is life, pings and comments too.
+    pub idle_timeout: Duration,
+}
+
+/// The base URL that stands for the scripted model in this process.
+const DEMO_URL: &str = "demo:tour";
+const ANTHROPIC_HOST: &str = "api.anthropic.com";
+const NEWEST_VERSION: &str = "2026-10-21";
+const COMMON_VERSION: &str = "2023-06-01";
+
+impl Provider {
+    /// A provider of the Anthropic dialect with the default deadlines and nothing else set.
+    pub fn anthropic(name: &str, base_url: &str, key: Option<Secret>) -> Self {
+        Self {
+            name: name.to_owned(),
+            dialect: Dialect::Anthropic,
+            base_url: base_url.to_owned(),
+            key,
+            version: None,
+            headers: BTreeMap::new(),
+            ca_file: None,
+            first_byte_timeout: Duration::from_secs(u64::from(FIRST_BYTE_TIMEOUT_S)),
+            idle_timeout: Duration::from_secs(u64::from(IDLE_TIMEOUT_S)),
+        }
+    }
+
+    /// The provider of `demo/tour`: a script in this process, without key and network.
+    pub fn demo() -> Self {
+        Self::anthropic("demo", DEMO_URL, None)
+    }
+
+    pub(super) fn is_demo(&self) -> bool {
+        self.base_url == DEMO_URL
+    }
+
+    /// Whether something in it stands for a key.
+    pub(super) fn has_credentials(&self) -> bool {
+        self.key.as_ref().is_some_and(|key| !key.expose().is_empty())
+            || self.headers.keys().any(|name| is_credential_header(name))
+    }
+
+    /// Whether it is known to answer nobody without a key.
+    pub(super) fn needs_key(&self, url: &Url) -> bool {
+        url.host_str() == Some(ANTHROPIC_HOST)
+    }
+
+    pub(super) fn version_for(&self, url: &Url) -> &str {
+        match &self.version {
+            Some(version) => version,
+            None if url.host_str() == Some(ANTHROPIC_HOST) => NEWEST_VERSION,
+            None => COMMON_VERSION,
+        }
+    }
+
+    /// Where messages are posted; the error says what is wrong with the base URL.
+    pub(super) fn messages_url(&self) -> Result<Url, String> {
+        let mut url = Url::parse(&self.base_url).map_err(|error| error.to_string())?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err("it must begin with http:// or https:// and name a host".to_owned());
+        }
+        let path = url.path().trim_end_matches('/');
+        let path = path.strip_suffix("/messages").unwrap_or(path);
+        let path = path.strip_suffix("/v1").unwrap_or(path);
+        let path = format!("{path}/v1/messages");
+        url.set_path(&path);
+        Ok(url)
+    }
+
+    /// The provider for messages to people: its name and the host, without user, path and key.
+    pub(super) fn place(&self) -> String {
+        let host = Url::parse(&self.base_url).ok().and_then(|url| host_and_port(&url));
+        host.map_or_else(|| self.name.clone(), |host| format!("{} ({host})", self.name))
+    }
+
+    /// A text in which the key does not appear: servers like to repeat what they refused.
+    pub(super) fn without_key(&self, text: &str) -> String {
+        let values = self
+            .headers
+            .iter()
+            .filter(|(name, _)| is_credential_header(name))
+            .map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value));
+        let keys = self.key.iter().map(Secret::expose).chain(values);
+        keys.filter(|key| !key.is_empty()).fold(text.to_owned(), |text, key| text.replace(key, "[key]"))
+    }
+}
+
+pub(super) fn is_credential_header(name: &str) -> bool {
+    name.eq_ignore_ascii_case("authorization") || name.eq_ignore_ascii_case("x-api-key")
+}
+
+fn host_and_port(url: &Url) -> Option<String> {
+    let host = url.host_str()?;
+    Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_urls_are_taken_in_every_usual_form() {
+        for base in [
+            "https://h.example",
+            "https://h.example/",
+            "https://h.example/v1",
+            "https://h.example/v1/",
+            "https://h.example/v1/messages",
+        ] {
+            let url = Provider::anthropic("a", base, None).messages_url().unwrap();
+            assert_eq!(url.as_str(), "https://h.example/v1/messages", "{base}");
+        }
+        let url =
+            Provider::anthropic("a", "http://127.0.0.1:8080/api/anthropic/", None).messages_url().unwrap();
+        assert_eq!(url.as_str(), "http://127.0.0.1:8080/api/anthropic/v1/messages");
+        for base in ["", "h.example", "file:///etc/passwd", "http://"] {
+            assert!(Provider::anthropic("a", base, None).messages_url().is_err(), "{base}");
+        }
+    }
+
+    #[test]
+    fn a_key_appears_nowhere() {
+        let provider =
+            Provider::anthropic("a", "https://user:pw@h.example:444/x", Some(Secret::new(" sk-abc\n")));
+        assert!(!format!("{provider:?}").contains("sk-abc"));
+        assert_eq!(provider.place(), "a (h.example:444)");
+        assert_eq!(provider.without_key("bad key sk-abc!"), "bad key [key]!");
+        assert_eq!(provider.key.unwrap().expose(), "sk-abc");
+    }
+
+    #[test]
+    fn the_version_follows_the_host() {
+        let at = |base: &str| {
+            let provider = Provider::anthropic("a", base, None);
+            provider.version_for(&provider.messages_url().unwrap()).to_owned()
+        };
+        assert_eq!(at("https://api.anthropic.com"), "2026-10-21");
+        assert_eq!(at("https://gateway.example"), "2023-06-01");
+    }
+}
