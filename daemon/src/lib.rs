@@ -4,6 +4,8 @@
 //! tidy test holds them.
 
 pub mod config;
+pub mod effects;
+pub mod inspect;
 pub mod model;
 pub mod paths;
 pub mod ports;
@@ -11,6 +13,7 @@ pub mod process;
 pub mod redact;
 pub mod store;
 pub mod telemetry;
+pub mod tools;
 
 
 /// Supervises one process; the answer is the exit code. Decided on `argv[1]` before anything else exists.

@@ -1,0 +1,224 @@
+//! The effects wing: does what the state owes, and reports what came of it.
+//!
+//! Invariants: one effect makes one report; stopping a call is a signal beside its run; a call that may change
+//! something holds the lease of its workspace while it runs; what a model reads was redacted here or in `tools`.
+//!
+//! Deliberately absent: decisions. What to do is in the launch, what it means is core's.
+
+mod command;
+mod environment;
+mod lease;
+mod model;
+mod stops;
+
+pub use environment::{Environment, SessionEnvironments};
+
+use crate::model::{CallFailure, Models, Provider};
+use crate::ports::{
+    BoxFuture, CallContext, Clock, EffectHandle, EffectMessage, Effects, Entropy, Evidence, Launch, Store,
+};
+use crate::process::{JobEvidence, Jobs};
+use crate::redact::Redactor;
+use crate::tools::{Registry, Tools};
+use agentd_core::command::{CheckedCall, Report};
+use agentd_core::event::{BlockCall, EffectClass};
+use agentd_core::ids::SessionId;
+use serde_json::value::RawValue;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Finds the provider of a session's model, with its key.
+pub trait Providers: Send + Sync {
+    /// The provider named so, for a client with this environment.
+    fn find(&self, name: &str, env: &BTreeMap<String, String>) -> Result<Provider, CallFailure>;
+    /// Every secret that the daemon holds for a client with this environment, by name.
+    fn secrets(&self, env: &BTreeMap<String, String>) -> Vec<(String, String)>;
+}
+
+/// The effects wing.
+#[derive(Clone)]
+pub struct EffectsWing {
+    inner: Arc<Inner>,
+}
+
+/// What the wing works with.
+pub struct Parts {
+    /// The tools.
+    pub registry: Registry,
+    /// Their hands.
+    pub tools: Tools,
+    /// The offered tools, as JSON.
+    pub offered: Arc<RawValue>,
+    /// Commands.
+    pub jobs: Jobs,
+    /// Models.
+    pub models: Models,
+    /// Where models are.
+    pub providers: Arc<dyn Providers>,
+    /// Contents.
+    pub store: Arc<dyn Store>,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+pub(crate) struct Inner {
+    parts: Parts,
+    environments: SessionEnvironments,
+    leases: lease::Leases,
+    stops: stops::Stops,
+}
+
+impl EffectsWing {
+    /// The wing, idle.
+    pub fn new(parts: Parts) -> Self {
+        let inner = Inner {
+            parts,
+            environments: SessionEnvironments::default(),
+            leases: lease::Leases::default(),
+            stops: stops::Stops::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+}
+
+impl Inner {
+    fn redactor(&self, session: &SessionId) -> Arc<Redactor> {
+        self.environments.redactor(session, |env| self.parts.providers.secrets(env))
+    }
+
+    async fn inspect(&self, call: &CallContext) -> Report {
+        let redactor = self.redactor(&call.session.session_id);
+        let found = self.parts.tools.inspect(call, &redactor).await.map(Box::new);
+        Report::Inspected { call_id: call.call_id.clone(), found }
+    }
+
+    async fn run_tool(&self, call: &CallContext) -> Report {
+        let _lease = match call.effect {
+            EffectClass::ReadOnly => None,
+            EffectClass::Idempotent | EffectClass::Unsafe => {
+                Some(self.leases.acquire(&call.session.root).await)
+            }
+        };
+        let redactor = self.redactor(&call.session.session_id);
+        Report::CallEnded(Box::new(self.parts.tools.run(call, &redactor).await))
+    }
+}
+
+impl Effects for EffectsWing {
+    fn check(&self, calls: &[&BlockCall]) -> Vec<CheckedCall> {
+        calls.iter().map(|call| self.inner.parts.registry.check(call)).collect()
+    }
+
+    fn launch(&self, launch: Launch, messages: mpsc::Sender<EffectMessage>) -> EffectHandle {
+        let wing = self.inner.clone();
+        let task = match launch {
+            Launch::CallModel { session, model_call_id, body } => tokio::spawn(async move {
+                let report = model::call(&wing, &session, model_call_id, body, &messages).await;
+                let _ = messages.send(EffectMessage::Report(report)).await;
+            }),
+            Launch::Inspect(call) => tokio::spawn(async move {
+                let report = wing.inspect(&call).await;
+                let _ = messages.send(EffectMessage::Report(report)).await;
+            }),
+            Launch::Run(call) if call.job.is_some() => tokio::spawn(async move {
+                command::run(&wing, &call, command::Begin::Start, &messages).await;
+            }),
+            Launch::Follow(call) if call.job.is_some() => tokio::spawn(async move {
+                command::run(&wing, &call, command::Begin::Adopt, &messages).await;
+            }),
+            Launch::Run(call) => tokio::spawn(async move {
+                let report = wing.run_tool(&call).await;
+                let _ = messages.send(EffectMessage::Report(report)).await;
+            }),
+            Launch::Follow(call) => tokio::spawn(async move {
+                let end = wing.parts.tools.finished(&call).await;
+                let _ = messages.send(EffectMessage::Report(Report::CallEnded(Box::new(end)))).await;
+            }),
+            Launch::Stop(call) => {
+                wing.stops.stop(&call.call_id);
+                return EffectHandle::none();
+            }
+        };
+        EffectHandle::task(task.abort_handle())
+    }
+
+    fn evidence(&self, call: CallContext) -> BoxFuture<'_, Evidence> {
+        Box::pin(async move {
+            let Some(job) = call.job.clone() else { return self.inner.parts.tools.evidence(&call).await };
+            let jobs = self.inner.parts.jobs.clone();
+            let found = tokio::task::spawn_blocking(move || jobs.evidence(&job)).await;
+            let redactor = self.inner.redactor(&call.session.session_id);
+            match found {
+                Ok(Ok(evidence)) => of_job(evidence, &redactor),
+                Ok(Err(error)) => Evidence::Unknown { why: error.to_string(), output: None },
+                Err(error) => Evidence::Unknown {
+                    why: format!("its evidence could not be read: {error}"),
+                    output: None,
+                },
+            }
+        })
+    }
+
+    fn forget(&self, job: &str) {
+        let (jobs, job) = (self.inner.parts.jobs.clone(), job.to_owned());
+        tokio::spawn(async move {
+            // Its word is heard before it has written the result and left.
+            let ended = jobs.supervisor_ended(&job).await;
+            let removed = tokio::task::spawn_blocking(move || ended.and_then(|()| jobs.remove(&job))).await;
+            if let Ok(Err(error)) = removed {
+                tracing::warn!(%error, "a job folder could not be deleted; it is harmless and goes at the next start");
+            }
+        });
+    }
+
+    fn jobs(&self) -> BoxFuture<'_, BTreeSet<String>> {
+        let jobs = self.inner.parts.jobs.clone();
+        Box::pin(async move {
+            match tokio::task::spawn_blocking(move || jobs.list()).await {
+                Ok(Ok(names)) => names.into_iter().collect(),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "job folders cannot be listed");
+                    BTreeSet::new()
+                }
+                Err(_) => BTreeSet::new(),
+            }
+        })
+    }
+
+    fn sweep(&self, names: BTreeSet<String>) {
+        let jobs = self.inner.parts.jobs.clone();
+        tokio::task::spawn_blocking(move || {
+            for name in names {
+                // Looked at first: what outlived its supervisor is ended by that.
+                if let Err(error) = jobs.evidence(&name).and_then(|_| jobs.remove(&name)) {
+                    tracing::warn!(%error, "an old job folder could not be deleted");
+                }
+            }
+        });
+    }
+
+    fn tools(&self) -> Arc<RawValue> {
+        self.inner.parts.offered.clone()
+    }
+
+    fn keep_env(&self, session: &SessionId, env: BTreeMap<String, String>) {
+        self.inner.environments.keep(session, env);
+    }
+}
+
+fn of_job(evidence: JobEvidence, redactor: &Redactor) -> Evidence {
+    match evidence {
+        JobEvidence::NotStarted { why } => Evidence::NotStarted { why },
+        JobEvidence::Running { id, bytes_seen } => {
+            Evidence::Running { pid: id.pid, start_ticks: id.start_ticks, boot_id: id.boot_id, bytes_seen }
+        }
+        JobEvidence::Finished(_) => Evidence::Finished { why: "its result record is there".to_owned() },
+        JobEvidence::Unknown { why, output } => {
+            let text = String::from_utf8_lossy(&[output.head, output.tail].concat()).into_owned();
+            Evidence::Unknown { why, output: Some(redactor.redact(&text).content) }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! One attempt at a model call.
+
+use super::Inner;
+use crate::ports::{Delta, DeltaSource, EffectMessage, SessionContext};
+use agentd_core::command::{CheckedCall, Report};
+use agentd_core::event::BlockCall;
+use agentd_core::ids::ModelCallId;
+use agentd_core::model::live::{LiveDelta, LiveKind};
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+/// Sends a recorded request and reports the answer, each call of it checked against its schema.
+pub(super) async fn call(
+    wing: &Inner,
+    session: &SessionContext,
+    model_call_id: ModelCallId,
+    body: Bytes,
+    messages: &mpsc::Sender<EffectMessage>,
+) -> Report {
+    let environment = wing.environments.of(&session.session_id);
+    let answer = match wing.parts.providers.find(&session.profile.provider, &environment) {
+        Ok(provider) => {
+            let on_delta = |piece: LiveDelta| {
+                // Live text is lossy: a full mailbox drops it, the finished answer holds the whole.
+                let _ = messages.try_send(EffectMessage::Delta(delta(&model_call_id, piece)));
+            };
+            wing.parts.models.call(&provider, model_call_id.as_str(), body, on_delta).await
+        }
+        Err(failure) => Err(failure),
+    };
+    match answer {
+        Ok(answer) => {
+            let calls: Vec<&BlockCall> =
+                answer.decoded.blocks.iter().filter_map(|block| block.call.as_ref()).collect();
+            let checked: Vec<CheckedCall> =
+                calls.iter().map(|call| wing.parts.registry.check(call)).collect();
+            Report::ModelFinished(Box::new(answer.into_report(model_call_id, checked)))
+        }
+        Err(failure) => Report::ModelFailed(Box::new(failure.into_report(model_call_id, jitter(wing)))),
+    }
+}
+
+fn jitter(wing: &Inner) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&wing.parts.entropy.draw()[..8]);
+    u64::from_be_bytes(bytes)
+}
+
+fn delta(model_call_id: &ModelCallId, piece: LiveDelta) -> Delta {
+    let source = match piece.kind {
+        LiveKind::Text => DeltaSource::Text(model_call_id.clone()),
+        LiveKind::Thinking => DeltaSource::Thinking(model_call_id.clone()),
+    };
+    Delta { source, block: piece.block, offset: piece.offset, text: piece.text }
+}

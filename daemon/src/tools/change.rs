@@ -1,0 +1,363 @@
+//! `write_file` and `edit_file`: what they would change, and the change.
+//!
+//! Both are planned twice by the same function: before the decision, which binds the content before and after,
+//! and again when they run, where anything but the same plan is refused.
+//!
+//! A file with several names (hard links) is replaced under the given name only; the others keep the old content,
+//! so nothing outside the workspace changes through a link made earlier.
+
+use super::commit::{self, CommitError, Written};
+use super::{Tools, answer, args, blocking, neighbours, text};
+use crate::inspect::{self, Existing, Found, Missing, Workspace};
+use crate::ports::{BlobSource, CallContext};
+use agentd_core::command::{CallEnd, CallFault, Inspection};
+use agentd_core::edit;
+use agentd_core::event::{Binding, FileChange, PathFacts, PathOp, SeenFile};
+use agentd_core::limits;
+use agentd_core::path_bytes::PathBytes;
+use agentd_core::policy::NO_SANDBOX;
+use agentd_core::policy::names::shown;
+use std::fs::File;
+use std::io::Read as _;
+
+/// What a call would do.
+struct Plan {
+    facts: PathFacts,
+    /// None when the path may not be looked at: it is protected, or outside.
+    change: Option<Change>,
+}
+
+struct Change {
+    workspace: Workspace,
+    target: Target,
+    before: Option<Vec<u8>>,
+    after: Vec<u8>,
+    binding: Binding,
+    summary: String,
+}
+
+enum Target {
+    Existing(Existing),
+    Missing(Missing),
+}
+
+/// The arguments of either tool.
+enum Wish {
+    Write(args::WriteFile),
+    Edit(args::EditFile),
+}
+
+impl Wish {
+    fn of(ctx: &CallContext) -> Result<Self, CallFault> {
+        if ctx.tool == "write_file" {
+            args::parse(ctx).map(Self::Write)
+        } else {
+            args::parse(ctx).map(Self::Edit)
+        }
+    }
+    fn path(&self) -> PathBytes {
+        match self {
+            Self::Write(args) => PathBytes::from(args.path.as_str()),
+            Self::Edit(args) => PathBytes::from(args.path.as_str()),
+        }
+    }
+}
+
+/// The facts about a change, with the diff a person would be shown.
+pub(super) fn inspect(tools: &Tools, ctx: &CallContext) -> Result<Inspection, CallFault> {
+    let plan = plan(tools, ctx)?;
+    let mut found =
+        Inspection { path: Some(plan.facts), sandbox: NO_SANDBOX.to_owned(), ..Inspection::default() };
+    if let Some(change) = plan.change {
+        let label = match &found.path {
+            Some(facts) => shown(&facts.resolved),
+            None => String::new(),
+        };
+        let label = label.strip_prefix(&format!("{}/", shown(&ctx.session.root))).unwrap_or(&label);
+        let diff = edit::unified_diff(label, change.before.as_deref(), &change.after);
+        found.preview = Some(if diff.is_empty() { format!("{label}: no change") } else { diff });
+        found.binding = Some(change.binding);
+    }
+    Ok(found)
+}
+
+/// Makes the change that was bound.
+pub(super) async fn run(tools: &Tools, ctx: &CallContext) -> CallEnd {
+    match make(tools, ctx).await {
+        Ok(end) => end,
+        Err(fault) => answer::from_fault(ctx, fault),
+    }
+}
+
+async fn make(tools: &Tools, ctx: &CallContext) -> Result<CallEnd, CallFault> {
+    let (owned_tools, owned) = (tools.clone(), ctx.clone());
+    let plan = blocking(move || plan(&owned_tools, &owned)).await??;
+    let name = shown(&plan.facts.requested);
+    let Some(change) = plan.change else {
+        return Err(answer::out_of_reach(&plan.facts));
+    };
+    check_binding(ctx, &change, &name)?;
+    // Both contents are safe before the first byte is written: one to undo, one to know our own work by.
+    if let Some(before) = &change.before {
+        store(tools, before.clone()).await?;
+    }
+    store(tools, change.after.clone()).await?;
+    let call_id = ctx.call_id.clone();
+    let (change, written) = blocking(move || {
+        let temp = commit::temp_name(&call_id);
+        let written = apply(&change, &temp);
+        (change, written)
+    })
+    .await?;
+    let written = written.map_err(|error| commit_fault(&name, &error))?;
+    let Binding::File { path, before, after } = change.binding else {
+        return Err(answer::fault("internal", "the change had no binding"));
+    };
+    let mut end = answer::done(ctx, change.summary);
+    end.seen = vec![SeenFile { path: path.clone(), hash: after.clone() }];
+    if before.as_ref() != Some(&after) {
+        end.files = vec![FileChange {
+            path,
+            before,
+            after: Some(after),
+            before_mode: written.before_mode,
+            after_mode: Some(written.after_mode),
+        }];
+    }
+    Ok(end)
+}
+
+fn apply(change: &Change, temp: &str) -> Result<Written, CommitError> {
+    match (&change.target, &change.binding) {
+        (Target::Existing(existing), Binding::File { before: Some(before), after, .. })
+            if before == after =>
+        {
+            Ok(Written { before_mode: Some(existing.mode()), after_mode: existing.mode() })
+        }
+        (Target::Existing(existing), Binding::File { before: Some(before), .. }) => {
+            commit::replace(&change.workspace, existing, before, &change.after, temp)
+        }
+        (Target::Missing(missing), _) => commit::create(missing, &change.after, temp),
+        _ => Err(CommitError::Changed),
+    }
+}
+
+async fn store(tools: &Tools, bytes: Vec<u8>) -> Result<(), CallFault> {
+    match tools.store.put_blob(BlobSource::Bytes(bytes.into())).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(answer::fault(
+            "storage",
+            format!("Nothing was changed: the contents cannot be kept: {error}"),
+        )),
+    }
+}
+
+/// What was inspected, and perhaps approved, must be what would be done now.
+fn check_binding(ctx: &CallContext, change: &Change, name: &str) -> Result<(), CallFault> {
+    let changed = |what: &str| {
+        let text = format!(
+            "Not executed: {what} since this call was checked. Nothing was changed. Read {name} again."
+        );
+        Err(answer::fault("changed", text))
+    };
+    match (&ctx.binding, &change.binding) {
+        (Some(bound), now) if bound == now => Ok(()),
+        (Some(Binding::File { path, .. }), Binding::File { path: now, .. }) if path != now => {
+            changed(&format!("{name} led to {} and leads to {}", shown(path), shown(now)))
+        }
+        (Some(Binding::File { before: None, .. }), Binding::File { before: Some(_), .. }) => {
+            changed(&format!("a file {name} has come into being"))
+        }
+        (Some(Binding::File { before: Some(_), .. }), Binding::File { before: None, .. }) => {
+            changed(&format!("the file {name} has gone"))
+        }
+        (Some(_), _) => changed(&format!("the content of {name} has changed")),
+        (None, _) => Err(answer::fault("internal", format!("Not executed: {name} was never inspected."))),
+    }
+}
+
+fn plan(tools: &Tools, ctx: &CallContext) -> Result<Plan, CallFault> {
+    let wish = Wish::of(ctx)?;
+    let path = wish.path();
+    let looked = inspect::look(&tools.own, &ctx.session, &path, PathOp::Write)
+        .map_err(|error| answer::lookup_fault(&error))?;
+    let mut facts = looked.facts;
+    let (target, before) = match looked.found {
+        _ if facts.protected.is_some() => return Ok(Plan { facts, change: None }),
+        None => return Ok(Plan { facts, change: None }),
+        Some(Found::Existing(existing)) => {
+            let content = read_whole(&existing)?;
+            (Target::Existing(existing), Some(content))
+        }
+        Some(Found::Missing(missing)) => {
+            check_missing(&wish, &path, &missing)?;
+            (Target::Missing(missing), None)
+        }
+    };
+    let hash = before.as_deref().map(text::hash);
+    facts.content_hash.clone_from(&hash);
+    if let Some(hash) = &hash {
+        check_seen(ctx, &wish, &facts, hash)?;
+    }
+    let (after, summary) = content_after(&wish, before.as_deref(), &target)?;
+    if u64::try_from(after.len()).unwrap_or(u64::MAX) > limits::EDIT_MAX_BYTES {
+        return Err(too_large(&shown(&path), after.len()));
+    }
+    let binding = Binding::File { path: facts.resolved.clone(), before: hash, after: text::hash(&after) };
+    let change = Change { workspace: looked.workspace, target, before, after, binding, summary };
+    Ok(Plan { facts, change: Some(change) })
+}
+
+fn check_missing(wish: &Wish, path: &PathBytes, missing: &Missing) -> Result<(), CallFault> {
+    if matches!(wish, Wish::Edit(_)) {
+        return Err(neighbours::not_found(path, missing));
+    }
+    if missing.folder_meant {
+        let text = format!("{} names a folder that does not exist, not a file.", shown(path));
+        return Err(answer::fault("path", text));
+    }
+    Ok(())
+}
+
+/// The whole of a file that may be changed.
+fn read_whole(existing: &Existing) -> Result<Vec<u8>, CallFault> {
+    answer::only_regular(existing)?;
+    let name = shown(&existing.path);
+    if !existing.is_writable() {
+        let text =
+            format!("{name} may not be written (mode {:04o}). Change its mode first.", existing.mode());
+        return Err(answer::fault("permission", text));
+    }
+    if existing.size() > limits::EDIT_MAX_BYTES {
+        return Err(too_large(&name, existing.size()));
+    }
+    let failed = |error: std::io::Error| answer::fault("io", format!("{name} cannot be read: {error}"));
+    let file = File::from(existing.open().map_err(|errno| failed(errno.into()))?);
+    let mut content = Vec::with_capacity(usize::try_from(existing.size()).unwrap_or(0));
+    file.take(limits::EDIT_MAX_BYTES + 1).read_to_end(&mut content).map_err(failed)?;
+    if u64::try_from(content.len()).unwrap_or(u64::MAX) > limits::EDIT_MAX_BYTES {
+        return Err(too_large(&name, content.len()));
+    }
+    Ok(content)
+}
+
+fn too_large(name: &str, bytes: impl std::fmt::Display) -> CallFault {
+    let max = limits::EDIT_MAX_BYTES;
+    answer::fault(
+        "too_large",
+        format!("{name}: {bytes} bytes are more than the {max} that file tools change. Use a command."),
+    )
+}
+
+/// A file is changed only over a content that the model knows.
+fn check_seen(ctx: &CallContext, wish: &Wish, facts: &PathFacts, hash: &str) -> Result<(), CallFault> {
+    let name = shown(&facts.requested);
+    match (ctx.seen_files.get(&facts.resolved), wish) {
+        (Some(seen), _) if seen == hash => Ok(()),
+        (Some(_), _) => {
+            let text = format!("Not executed: {name} has changed since it was read. Read it again.");
+            Err(answer::fault("changed", text))
+        }
+        // What `old` matched exactly and once is known well enough.
+        (None, Wish::Edit(_)) => Ok(()),
+        (None, Wish::Write(_)) => {
+            let text = format!(
+                "Not executed: {name} exists and was not read in this session. Read it first with read_file, or change a \
+                 part with edit_file."
+            );
+            Err(answer::fault("not_read", text))
+        }
+    }
+}
+
+/// The content there would be, and what is said when it is.
+fn content_after(
+    wish: &Wish,
+    before: Option<&[u8]>,
+    target: &Target,
+) -> Result<(Vec<u8>, String), CallFault> {
+    match (wish, before) {
+        (Wish::Edit(args), Some(before)) => {
+            let edited = edit::replace(before, &args.old, &args.new, args.all)
+                .map_err(|error| edit_fault(args, &error))?;
+            let lines: Vec<String> =
+                edited.spans.iter().take(limits::EDIT_PLACES_MAX).map(|s| s.line.to_string()).collect();
+            let more = if edited.spans.len() > lines.len() { ", …" } else { "" };
+            let (count, word) = match edited.spans.len() {
+                1 => ("1 replacement".to_owned(), "line"),
+                count => (format!("{count} replacements"), "lines"),
+            };
+            let summary =
+                format!("Edited {}: {count}, {word} {}{more}", shown(&wish.path()), lines.join(", "));
+            Ok((edited.bytes, summary))
+        }
+        (Wish::Edit(_), None) => Err(answer::fault("internal", "an edit without a file")),
+        (Wish::Write(args), before) => {
+            check_marks(args, before)?;
+            let content = args.content.as_bytes().to_vec();
+            let folders = match target {
+                Target::Missing(missing) if missing.names.len() > 1 => ", folders made",
+                _ => "",
+            };
+            let what = if before.is_some() { "replaced" } else { "new file" };
+            let summary = format!(
+                "Wrote {}: {} bytes, {what}{folders}{}",
+                shown(&wish.path()),
+                content.len(),
+                lost(before, &content)
+            );
+            Ok((content, summary))
+        }
+    }
+}
+
+/// What a whole new content does to the form of the old one.
+fn lost(before: Option<&[u8]>, after: &[u8]) -> String {
+    const BOM: &[u8] = b"\xef\xbb\xbf";
+    let Some(before) = before else { return String::new() };
+    let mut notes = String::new();
+    let (old, new) = (edit::line_ends_in_words(before), edit::line_ends_in_words(after));
+    if old != new && before.contains(&b'\n') && after.contains(&b'\n') {
+        notes.push_str(&format!(", line ends were {} and are {}", old.unwrap_or("LF"), new.unwrap_or("LF")));
+    }
+    if before.starts_with(BOM) && !after.starts_with(BOM) {
+        notes.push_str(", the UTF-8 byte order mark is gone");
+    }
+    notes
+}
+
+/// A redaction mark stands for a secret in the file; written back it would destroy it.
+fn check_marks(args: &args::WriteFile, before: Option<&[u8]>) -> Result<(), CallFault> {
+    const MARK: &str = "[REDACTED:";
+    let is_in_file = |before: &[u8]| before.windows(MARK.len()).any(|part| part == MARK.as_bytes());
+    match before {
+        Some(before) if args.content.contains(MARK) && !is_in_file(before) => Err(answer::fault(
+            "redaction_mark",
+            format!(
+                "Not executed: the content has a redaction mark ([REDACTED:…]), which stands for a secret in {}. Change the \
+                 other parts with edit_file.",
+                shown(&PathBytes::from(args.path.as_str()))
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn edit_fault(args: &args::EditFile, error: &edit::EditError) -> CallFault {
+    let class = match error {
+        edit::EditError::OldEmpty | edit::EditError::NoChange => "edit_empty",
+        edit::EditError::NotFound { .. } => "edit_not_found",
+        edit::EditError::Ambiguous { .. } => "edit_ambiguous",
+        edit::EditError::Encoding(_) => "encoding",
+    };
+    answer::fault(class, format!("{} was not changed: {error}", shown(&PathBytes::from(args.path.as_str()))))
+}
+
+fn commit_fault(name: &str, error: &CommitError) -> CallFault {
+    let class = match error {
+        CommitError::Changed => "changed",
+        CommitError::Owner { .. } => "permission",
+        CommitError::Io { .. } => "io",
+    };
+    answer::fault(class, format!("{name} was not changed: {error}"))
+}
