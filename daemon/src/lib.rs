@@ -11,6 +11,7 @@ pub mod paths;
 pub mod ports;
 pub mod process;
 pub mod redact;
+pub mod session;
 pub mod store;
 pub mod telemetry;
 pub mod tools;
