@@ -3,9 +3,11 @@
 //! The map of rooms, the direction of dependencies and the invariants are in `daemon/ARCHITECTURE.md`; the
 //! tidy test holds them.
 
+pub mod api;
 pub mod config;
 pub mod effects;
 pub mod inspect;
+pub mod lifecycle;
 pub mod model;
 pub mod paths;
 pub mod ports;
@@ -16,6 +18,7 @@ pub mod store;
 pub mod telemetry;
 pub mod tools;
 
+pub use lifecycle::run_daemon;
 
 /// Supervises one process; the answer is the exit code. Decided on `argv[1]` before anything else exists.
 pub fn run_exec(args: Vec<std::ffi::OsString>) -> i32 {

@@ -1,0 +1,102 @@
+//! The gRPC services: the contract's words in, domain words to the session wing, and back.
+//!
+//! The only room of the daemon that knows protobuf. One file for each service; `from_proto` and `to_proto` hold
+//! the conversions, `status` the one table from errors to statuses, `peer` who is on the other end.
+//!
+//! Invariants: identity is the connection (`peer`), never a field of a request; every mutation passes
+//! [`peer::require_actor`], which refuses what a tool call started; a mutation with a request id that was used is
+//! answered as it was the first time; wire types do not leave this room.
+//!
+//! Deliberately absent: decisions about sessions, and everything that `not_built` names.
+
+mod artifacts;
+mod attach;
+mod audit;
+mod context;
+mod daemon_service;
+mod from_proto;
+mod not_built;
+pub mod peer;
+mod requests;
+pub mod server;
+mod session_name;
+mod sessions;
+pub mod status;
+mod to_proto;
+mod turns;
+mod watch;
+
+pub use daemon_service::{Busy, DaemonFacts, DaemonService, StopWhen, Stopping, Workload};
+pub use not_built::NotBuilt;
+
+use crate::config::{self, LiveConfig};
+use crate::ports::{Effects, Store};
+use crate::session::Registry;
+use agentd_core::event::{ModelProfile, OnRestart, Price, SandboxMode, TurnLimits};
+use server::{ServerError, Services};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tonic::Status;
+use tonic::service::Routes;
+
+/// All that the services of sessions work with.
+pub struct Api {
+    /// The sessions.
+    pub registry: Arc<Registry>,
+    /// The log, for reading.
+    pub store: Arc<dyn Store>,
+    /// For the environments of clients and the offered tools.
+    pub effects: Arc<dyn Effects>,
+    /// The configuration in use.
+    pub config: Arc<LiveConfig>,
+    /// The daemon's own folders, which a workspace must not hold by accident.
+    pub own_folders: Vec<PathBuf>,
+}
+
+/// What a new session gets where its client says nothing.
+struct SessionDefaults {
+    model: String,
+    /// What it costs is known, even if that is nothing.
+    is_priced: bool,
+    profile: ModelProfile,
+    limits: TurnLimits,
+    on_restart: OnRestart,
+    approvals_expire_ms: i64,
+    sandbox: SandboxMode,
+}
+
+impl Api {
+    /// The services, joined with the daemon's own.
+    pub async fn into_routes(self, daemon: DaemonService) -> Result<Routes, ServerError> {
+        let api = Arc::new(self);
+        let services = Services {
+            daemon,
+            catalog: NotBuilt,
+            sessions: sessions::Service(api.clone()),
+            turns: turns::Service(api.clone()),
+            requests: requests::Service(api.clone()),
+            context: context::Service(api.clone()),
+            artifacts: artifacts::Service(api.clone()),
+            policy: NotBuilt,
+            audit: audit::Service(api),
+        };
+        services.into_routes().await
+    }
+
+    fn defaults(&self, model: Option<&str>) -> Result<SessionDefaults, Status> {
+        let config = self.config.current();
+        let resolved = config::resolve(&config, model).map_err(|error| status::catalog(&error))?;
+        let is_priced = resolved.profile.price != Price::default()
+            || resolved.provider.is_demo()
+            || config.models.get(&resolved.name).is_some_and(|model| model.price.is_some());
+        Ok(SessionDefaults {
+            is_priced,
+            model: resolved.name,
+            profile: resolved.profile,
+            limits: config.turn_limits(),
+            on_restart: config.session.on_restart,
+            approvals_expire_ms: i64::from(config.session.approvals_expire_h) * 3_600_000,
+            sandbox: config.sandbox.mode,
+        })
+    }
+}

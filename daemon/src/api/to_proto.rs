@@ -1,0 +1,561 @@
+//! Domain words as the contract's. About thirty-five kinds of event become about fifteen client messages; the stored body
+//! travels beside them when it is asked for.
+
+use crate::ports::{ArtifactRow, AuditRow, Delta, DeltaSource, ListedSession};
+use agentd_core::call::Stage;
+use agentd_core::context::Ledger;
+use agentd_core::event::{
+    CallOutcome, Delivery, Event, EventBody, GrantScope, InputPart, OnRestart, Origin, PermissionMode,
+    TurnStatus, Usage, Verdict,
+};
+use agentd_core::ids::{SessionId, TurnId};
+use agentd_core::limits;
+use agentd_core::path_bytes::PathBytes;
+use agentd_core::projection::{CallCounts, OpenKind, OpenWork, SessionState, Summary};
+use agentd_core::session::{self, Session};
+use agentd_proto::v1;
+use agentd_proto::v1::event::Body;
+
+pub(super) fn path(path: &PathBytes) -> v1::Path {
+    v1::Path { path: path.as_bytes().to_vec(), path_display: path.display() }
+}
+
+pub(super) fn origin(origin: &Origin) -> v1::Origin {
+    use v1::origin::Kind;
+    let kind = match origin {
+        Origin::Client { client_id, label, uid, pid } => Kind::Client(v1::ClientOrigin {
+            client_id: client_id.to_string(),
+            label: label.clone(),
+            uid: *uid,
+            pid: *pid,
+        }),
+        Origin::Daemon => Kind::Daemon(v1::DaemonOrigin {}),
+        Origin::Model => Kind::Model(v1::ModelOrigin {}),
+    };
+    v1::Origin { kind: Some(kind) }
+}
+
+pub(super) const fn usage(usage: &Usage) -> v1::Usage {
+    v1::Usage {
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        cache_read_tokens: usage.cache_read_tokens,
+        cache_write_tokens: usage.cache_write_tokens,
+    }
+}
+
+const fn mode(mode: PermissionMode) -> v1::PermissionMode {
+    match mode {
+        PermissionMode::ReadOnly => v1::PermissionMode::ReadOnly,
+        PermissionMode::Ask => v1::PermissionMode::Ask,
+        PermissionMode::Workspace => v1::PermissionMode::Workspace,
+        PermissionMode::Full => v1::PermissionMode::Full,
+    }
+}
+
+const fn verdict(verdict: Verdict) -> v1::Verdict {
+    match verdict {
+        Verdict::Allow => v1::Verdict::Allow,
+        Verdict::Ask => v1::Verdict::Ask,
+        Verdict::Deny => v1::Verdict::Deny,
+    }
+}
+
+fn scope(word: &str) -> i32 {
+    match GrantScope::from_word(word) {
+        Some(GrantScope::Once) => v1::GrantScope::Once.into(),
+        Some(GrantScope::Session) => v1::GrantScope::Session.into(),
+        Some(GrantScope::Project) => v1::GrantScope::Project.into(),
+        Some(GrantScope::User) => v1::GrantScope::User.into(),
+        None => v1::GrantScope::Unspecified.into(),
+    }
+}
+
+const fn turn_status(status: TurnStatus) -> v1::TurnStatus {
+    match status {
+        TurnStatus::Completed => v1::TurnStatus::Completed,
+        TurnStatus::Empty => v1::TurnStatus::Empty,
+        TurnStatus::Truncated => v1::TurnStatus::Truncated,
+        TurnStatus::Refused => v1::TurnStatus::Refused,
+        TurnStatus::Limit => v1::TurnStatus::Limit,
+        TurnStatus::Loop => v1::TurnStatus::Loop,
+        TurnStatus::Interrupted => v1::TurnStatus::Interrupted,
+        TurnStatus::ProviderFailed => v1::TurnStatus::ProviderFailed,
+        TurnStatus::Failed => v1::TurnStatus::Failed,
+    }
+}
+
+const fn outcome(outcome: CallOutcome) -> v1::CallOutcome {
+    match outcome {
+        CallOutcome::Ok => v1::CallOutcome::Ok,
+        CallOutcome::Error => v1::CallOutcome::Error,
+        CallOutcome::Denied => v1::CallOutcome::Denied,
+        CallOutcome::Invalid => v1::CallOutcome::Invalid,
+        CallOutcome::TimedOut => v1::CallOutcome::TimedOut,
+        CallOutcome::Cancelled => v1::CallOutcome::Cancelled,
+        CallOutcome::Unknown => v1::CallOutcome::Unknown,
+    }
+}
+
+const fn state(state: SessionState) -> v1::SessionState {
+    match state {
+        SessionState::Idle => v1::SessionState::Idle,
+        SessionState::Running => v1::SessionState::Running,
+        SessionState::Waiting => v1::SessionState::Waiting,
+        SessionState::Paused => v1::SessionState::Paused,
+        SessionState::Interrupted => v1::SessionState::Interrupted,
+        SessionState::Failed => v1::SessionState::Failed,
+        SessionState::Closed => v1::SessionState::Closed,
+    }
+}
+
+const fn call_counts(counts: &CallCounts) -> v1::CallCounts {
+    v1::CallCounts {
+        ok: counts.ok,
+        error: counts.error,
+        denied: counts.denied,
+        invalid: counts.invalid,
+        timed_out: counts.timed_out,
+        cancelled: counts.cancelled,
+        unknown: counts.unknown,
+    }
+}
+
+/// A list row, with its open requests if they are at hand.
+pub(super) fn summary(summary: &Summary, requests: &[OpenWork], revision: u64) -> v1::SessionSummary {
+    v1::SessionSummary {
+        session_id: summary.session_id.to_string(),
+        name: summary.name.clone().unwrap_or_default(),
+        cwd: Some(path(&summary.cwd)),
+        state: state(summary.state).into(),
+        model: summary.model.clone(),
+        mode: mode(summary.mode).into(),
+        last_seq: summary.last_seq,
+        turn: summary.turn,
+        open_calls: summary.open_calls,
+        open_requests: requests.iter().filter_map(|open| request(&summary.session_id, open)).collect(),
+        calls: Some(call_counts(&summary.calls)),
+        usage: Some(usage(&summary.usage)),
+        cost_micro_usd: summary.cost_micro_usd,
+        created_at_ms: summary.created_at_ms,
+        updated_at_ms: summary.updated_at_ms,
+        revision,
+    }
+}
+
+pub(super) fn listed(listed: &ListedSession) -> v1::SessionSummary {
+    summary(&listed.summary, &listed.requests, listed.revision)
+}
+
+/// The stored detail of an open request.
+#[derive(serde::Deserialize)]
+struct RequestDetail {
+    call_id: String,
+    kind: String,
+    tool: String,
+    shown: String,
+    shown_hash: String,
+    reason: String,
+    scopes: Vec<String>,
+    expires_at_ms: i64,
+}
+
+fn request(session_id: &SessionId, open: &OpenWork) -> Option<v1::OpenRequest> {
+    if open.kind != OpenKind::Request {
+        return None;
+    }
+    let detail: RequestDetail = serde_json::from_str(&open.detail).ok()?;
+    Some(v1::OpenRequest {
+        request_id: open.id.clone(),
+        session_id: session_id.to_string(),
+        call_id: detail.call_id,
+        kind: detail.kind,
+        tool: detail.tool,
+        shown: detail.shown,
+        shown_hash: detail.shown_hash,
+        reason: detail.reason,
+        scopes: detail.scopes.iter().map(|word| scope(word)).collect(),
+        expires_at_ms: detail.expires_at_ms,
+    })
+}
+
+/// A session in detail. None before its first event.
+pub(super) fn session(session: &Session) -> Option<v1::Session> {
+    let row = session::summary(session)?;
+    let settings = session.settings.as_deref()?;
+    let created = session.created.as_deref()?;
+    let turn = session.turn.as_ref();
+    let pause = turn.and_then(|turn| turn.paused.as_ref());
+    let limits = &settings.limits;
+    let on_restart = match settings.on_restart {
+        OnRestart::Wait => v1::OnRestart::Wait,
+        OnRestart::Continue => v1::OnRestart::Continue,
+    };
+    let open_calls = turn.into_iter().flat_map(|turn| &turn.calls).filter(|call| !call.is_finished());
+    Some(v1::Session {
+        summary: Some(summary(&row, &session::open_work(session), 0)),
+        root: Some(path(&created.root)),
+        limits: Some(v1::TurnLimits {
+            max_steps: Some(limits.max_steps),
+            max_calls_per_message: Some(limits.max_calls_per_message),
+            max_cost_micro_usd: Some(limits.max_cost_micro_usd),
+            max_minutes: Some(limits.max_minutes),
+            command_timeout_s: Some(limits.command_timeout_s),
+        }),
+        attended: settings.attended,
+        on_restart: on_restart.into(),
+        pause_reason: pause.map(|pause| pause.reason.as_str().to_owned()).unwrap_or_default(),
+        next: pause.map(|pause| pause.next.clone()).unwrap_or_default(),
+        waiting_inputs: session
+            .waiting
+            .iter()
+            .map(|input| v1::WaitingInput {
+                input_id: input.input_id.to_string(),
+                text: waiting_text(&input.parts),
+                steer: input.delivery == Delivery::Steer,
+            })
+            .collect(),
+        open_calls: open_calls
+            .map(|call| v1::OpenCall {
+                call_id: call.call_id.to_string(),
+                tool: call.tool.to_string(),
+                state: stage(&call.stage).to_owned(),
+                evidence: call.evidence.as_deref().unwrap_or_default().to_owned(),
+            })
+            .collect(),
+        last_status: session.last_end.as_ref().map(|end| turn_status(end.status).into()),
+        last_error: session.last_end.as_ref().and_then(|end| end.error.clone()).unwrap_or_default(),
+    })
+}
+
+const fn stage(stage: &Stage) -> &'static str {
+    match stage {
+        Stage::Asked => "waiting",
+        Stage::Started => "running",
+        Stage::Unknown => "unknown",
+        Stage::NotBegun => "not_started",
+        Stage::Finished(_) => "finished",
+        Stage::Requested | Stage::Validated | Stage::Inspected | Stage::Decided(_) | Stage::Answered(_) => {
+            "requested"
+        }
+    }
+}
+
+fn parts_text(parts: &[InputPart]) -> String {
+    let words = parts.iter().map(|part| match part {
+        InputPart::Text(text) => text.clone(),
+        InputPart::Artifact(id) => format!("[artifact {id}]"),
+        InputPart::FileRef(path) => format!("@{}", path.display()),
+    });
+    words.collect::<Vec<_>>().join("\n")
+}
+
+/// The beginning of an input that waits; `…` stands for the rest.
+fn waiting_text(parts: &[InputPart]) -> String {
+    let mut text = parts_text(parts);
+    if text.len() > limits::WAITING_TEXT_MAX_BYTES {
+        let end = (0..=limits::WAITING_TEXT_MAX_BYTES).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+        text.push('…');
+    }
+    text
+}
+
+pub(super) fn delta(delta: &Delta) -> v1::Delta {
+    let (source_id, kind) = match &delta.source {
+        DeltaSource::Text(id) => (id.to_string(), "text"),
+        DeltaSource::Thinking(id) => (id.to_string(), "thinking"),
+        DeltaSource::Output(id) => (id.to_string(), "output"),
+    };
+    v1::Delta {
+        source_id,
+        kind: kind.to_owned(),
+        block: delta.block,
+        offset_bytes: delta.offset,
+        text: delta.text.clone(),
+    }
+}
+
+/// An event for clients, with its stored body if `raw`.
+pub(super) fn event(session_id: &SessionId, event: &Event, raw: bool) -> v1::Event {
+    v1::Event {
+        seq: event.seq,
+        at_ms: event.at_ms,
+        kind: event.body.kind().as_str().to_owned(),
+        turn_id: event.turn.map(|turn| TurnId::of(session_id, turn).to_string()).unwrap_or_default(),
+        origin: Some(origin(&event.origin)),
+        call_id: call_id(&event.body).unwrap_or_default(),
+        raw_json: if raw { event.body.encode().unwrap_or_default() } else { String::new() },
+        body: body(&event.body),
+    }
+}
+
+fn call_id(body: &EventBody) -> Option<String> {
+    let id = match body {
+        EventBody::CallRequested(body) => &body.call_id,
+        EventBody::CallValidated(body) => &body.call_id,
+        EventBody::CallInspected(body) => &body.call_id,
+        EventBody::CallDecided(body) => &body.call_id,
+        EventBody::RequestOpened(body) => &body.call_id,
+        EventBody::CallStarted(body) => &body.call_id,
+        EventBody::CallAdopted(body) => &body.call_id,
+        EventBody::CallFinished(body) => &body.call_id,
+        EventBody::FilesChanged(body) => &body.call_id,
+        EventBody::JobFinished(body) => &body.call_id,
+        EventBody::ArtifactStored(body) => return body.call_id.as_ref().map(ToString::to_string),
+        _ => return None,
+    };
+    Some(id.to_string())
+}
+
+fn body(body: &EventBody) -> Option<Body> {
+    Some(match body {
+        EventBody::SessionCreated(body) => Body::Session(v1::SessionInfo {
+            name: body.settings.name.clone().unwrap_or_default(),
+            model: body.settings.model.clone(),
+            mode: mode(body.settings.mode).into(),
+            cwd: Some(path(&body.cwd)),
+        }),
+        EventBody::SessionChanged(body) => Body::Session(v1::SessionInfo {
+            name: body.name.clone().unwrap_or_default(),
+            model: body.model.clone().unwrap_or_default(),
+            mode: body.mode.map_or(v1::PermissionMode::Unspecified, mode).into(),
+            cwd: None,
+        }),
+        EventBody::InputAccepted(body) => Body::Input(v1::InputInfo {
+            input_id: body.input_id.to_string(),
+            text: parts_text(&body.parts),
+            steer: body.delivery == Delivery::Steer,
+        }),
+        EventBody::InputDelivered(body) => {
+            Body::Input(v1::InputInfo { input_id: body.input_id.to_string(), ..Default::default() })
+        }
+        EventBody::InputWithdrawn(body) => {
+            Body::Input(v1::InputInfo { input_id: body.input_id.to_string(), ..Default::default() })
+        }
+        EventBody::EpochStarted(body) => Body::Epoch(v1::EpochInfo {
+            epoch: body.epoch,
+            reason: body.reason.clone(),
+            provider: body.profile.provider.clone(),
+            model: body.profile.model.clone(),
+        }),
+        EventBody::NoticeAdded(body) => {
+            Body::Notice(v1::NoticeInfo { kind: body.kind.as_str().to_owned(), text: body.text.clone() })
+        }
+        EventBody::SessionRecovered(body) => Body::Recovery(v1::RecoveryInfo {
+            run_id: body.run_id.to_string(),
+            next: body.next.clone(),
+            calls: body
+                .calls
+                .iter()
+                .map(|call| format!("{}: {} ({})", call.call_id, call.found, call.evidence))
+                .collect(),
+        }),
+        EventBody::CallAdopted(body) => Body::Recovery(v1::RecoveryInfo {
+            run_id: String::new(),
+            next: "followed to its end".to_owned(),
+            calls: vec![format!("{}: running (supervisor {})", body.call_id, body.pid)],
+        }),
+        other => return turn_body(other),
+    })
+}
+
+fn turn_body(body: &EventBody) -> Option<Body> {
+    Some(match body {
+        EventBody::TurnStarted(body) => {
+            Body::Turn(v1::TurnInfo { run_id: body.run_id.to_string(), resume_count: 0 })
+        }
+        EventBody::TurnResumed(body) => {
+            Body::Turn(v1::TurnInfo { run_id: body.run_id.to_string(), resume_count: body.resume_count })
+        }
+        EventBody::TurnPaused(body) => {
+            Body::Pause(v1::PauseInfo { reason: body.reason.as_str().to_owned(), next: body.next.clone() })
+        }
+        EventBody::TurnFinished(body) => Body::TurnEnd(v1::TurnEnd {
+            status: turn_status(body.status).into(),
+            stop_raw: body.stop_raw.clone().unwrap_or_default(),
+            steps: body.steps,
+            usage: Some(usage(&body.usage)),
+            cost_micro_usd: body.cost_micro_usd,
+            denied: body.denied_unattended,
+            error: body.error.clone().unwrap_or_default(),
+        }),
+        EventBody::ModelCallStarted(body) => Body::ModelCall(v1::ModelCallInfo {
+            model_call_id: body.model_call_id.to_string(),
+            provider: body.provider.clone(),
+            model: body.model.clone(),
+            attempt: body.attempt,
+            est_tokens: body.est_tokens,
+        }),
+        EventBody::ModelCallFinished(body) => Body::Answer(v1::Answer {
+            model_call_id: body.model_call_id.to_string(),
+            blocks: body
+                .blocks
+                .iter()
+                .map(|block| v1::AnswerBlock {
+                    kind: block.kind.as_str().to_owned(),
+                    text: block.text.clone().unwrap_or_default(),
+                })
+                .collect(),
+            stop_raw: body.stop.raw.clone().unwrap_or_default(),
+            usage: Some(usage(&body.usage)),
+        }),
+        EventBody::ModelCallFailed(body) => Body::ModelFailure(v1::ModelFailure {
+            model_call_id: body.model_call_id.to_string(),
+            class: body.class.as_str().to_owned(),
+            message: body.message.clone(),
+            retry_at_ms: body.retry_at_ms,
+        }),
+        EventBody::RequestOpened(body) => Body::Request(v1::RequestInfo {
+            request_id: body.request_id.to_string(),
+            kind: body.kind.as_str().to_owned(),
+            tool: body.tool.clone(),
+            shown: body.shown.clone(),
+            shown_hash: body.shown_hash.clone(),
+            reason: body.reason.clone(),
+            expires_at_ms: body.expires_at_ms,
+            scopes: body.scopes.iter().map(|word| scope(word.as_str())).collect(),
+        }),
+        EventBody::RequestClosed(body) => Body::RequestEnd(v1::RequestEnd {
+            request_id: body.request_id.to_string(),
+            close: body.close.as_str().to_owned(),
+            decision: body.decision.map_or(v1::Verdict::Unspecified, verdict).into(),
+            reason: body.reason.clone().unwrap_or_default(),
+        }),
+        other => return call_body(other),
+    })
+}
+
+fn call_body(body: &EventBody) -> Option<Body> {
+    Some(match body {
+        EventBody::CallRequested(body) => Body::Call(v1::CallInfo {
+            tool: body.tool.clone(),
+            args_json: body.args.get().to_owned(),
+            ..Default::default()
+        }),
+        EventBody::CallValidated(body) => {
+            Body::Call(v1::CallInfo { effect: body.effect.as_str().to_owned(), ..Default::default() })
+        }
+        EventBody::CallInspected(body) => Body::Call(v1::CallInfo {
+            preview: body.preview.clone().unwrap_or_default(),
+            ..Default::default()
+        }),
+        EventBody::CallDecided(body) => Body::Call(v1::CallInfo {
+            verdict: verdict(body.verdict).into(),
+            reason: body.reason.clone(),
+            ..Default::default()
+        }),
+        EventBody::CallStarted(body) => Body::Call(v1::CallInfo {
+            attempt: body.attempt,
+            effect: body.effect.as_str().to_owned(),
+            ..Default::default()
+        }),
+        EventBody::CallFinished(body) => Body::CallResult(v1::CallResult {
+            outcome: outcome(body.outcome).into(),
+            text: body.text.clone(),
+            exit_code: body.exit_code,
+            signal: body.signal,
+            duration_ms: body.duration_ms,
+            omitted_lines: body.truncation.map_or(0, |cut| cut.omitted_lines),
+            artifact_ids: body.artifacts.iter().map(ToString::to_string).collect(),
+        }),
+        EventBody::FilesChanged(body) => Body::Files(v1::FilesInfo {
+            paths: body.changes.iter().map(|change| path(&change.path)).collect(),
+        }),
+        _ => return None,
+    })
+}
+
+pub(super) fn artifact(row: &ArtifactRow) -> v1::Artifact {
+    v1::Artifact {
+        artifact_id: row.stored.artifact_id.to_string(),
+        session_id: row.session_id.to_string(),
+        call_id: row.stored.call_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+        source: row.stored.source.clone(),
+        mime: row.stored.mime.clone(),
+        hash: row.stored.hash.clone(),
+        size_bytes: row.stored.size_bytes,
+        line_count: row.stored.line_count,
+        created_at_ms: row.created_at_ms,
+        redactions: row.stored.redactions,
+    }
+}
+
+pub(super) fn audit_row(row: &AuditRow) -> v1::AuditRow {
+    let entry = &row.entry;
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    v1::AuditRow {
+        audit_no: row.audit_no,
+        at_ms: entry.at_ms,
+        session_id: entry.session_id.to_string(),
+        call_id: text(&entry.call_id),
+        actor: entry.actor.clone(),
+        action: entry.action.clone(),
+        tool: text(&entry.tool),
+        args: text(&entry.args),
+        decision: text(&entry.decision),
+        rule: text(&entry.rule),
+        outcome: text(&entry.outcome),
+        hash: row.hash.clone(),
+    }
+}
+
+/// The ledger, with at most `items` items: the largest when bounded, else all in order.
+pub(super) fn ledger(ledger: &Ledger, items: Option<u32>) -> v1::GetContextResponse {
+    let mut entries: Vec<_> = ledger.items.iter().collect();
+    if let Some(most) = items {
+        entries.sort_by_key(|item| std::cmp::Reverse(item.tokens));
+        entries.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    }
+    v1::GetContextResponse {
+        window_tokens: ledger.window_tokens,
+        usable_tokens: ledger.usable_tokens,
+        used_tokens: ledger.used_tokens,
+        regions: ledger
+            .regions
+            .iter()
+            .map(|region| v1::ContextRegion {
+                name: region.region.as_str().to_owned(),
+                cap_tokens: region.cap_tokens,
+                used_tokens: region.used_tokens,
+            })
+            .collect(),
+        items: entries
+            .into_iter()
+            .map(|item| v1::ContextItem {
+                region: item.region.as_str().to_owned(),
+                source: item.source.clone(),
+                tokens: item.tokens,
+                // The provider counts a prompt as a whole; an item's share of it is always an estimate.
+                measured: false,
+                state: "in".to_owned(),
+                reason: item.reason.clone(),
+                seq: item.seq,
+            })
+            .collect(),
+        epochs: ledger
+            .epochs
+            .iter()
+            .map(|epoch| v1::ContextEpoch {
+                epoch: epoch.epoch,
+                start_seq: epoch.start_seq,
+                ..Default::default()
+            })
+            .collect(),
+        forecast: ledger.forecast.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_that_wait_never_make_a_session_larger_than_a_page() {
+        let text = |text: &str| waiting_text(&[InputPart::Text(text.into())]);
+        assert_eq!(text("short é"), "short é");
+        let cut = text(&format!("x{}", "é".repeat(limits::INPUT_MAX_BYTES / 2)));
+        assert!(cut.starts_with("xé") && cut.ends_with("é…"));
+        assert!(cut.len() * limits::QUEUED_INPUTS_MAX <= limits::EVENTS_PAGE_MAX_BYTES);
+    }
+}

@@ -1,0 +1,63 @@
+//! Providers as the configuration and the client's environment have them.
+
+use crate::config::{self, KeySource, LiveConfig};
+use crate::effects::Providers;
+use crate::model::{CallFailure, Provider};
+use agentd_core::event::FailureClass;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The providers of the configuration in use.
+pub(super) struct ConfiguredProviders {
+    config: Arc<LiveConfig>,
+}
+
+impl ConfiguredProviders {
+    pub(super) fn new(config: Arc<LiveConfig>) -> Self {
+        Self { config }
+    }
+}
+
+impl Providers for ConfiguredProviders {
+    fn find(&self, name: &str, env: &BTreeMap<String, String>) -> Result<Provider, CallFailure> {
+        let config = self.config.current();
+        let settings = config::provider(&config, name).ok_or_else(|| {
+            let message =
+                format!("provider {name} is not configured any more; add [providers.{name}] to config.toml");
+            CallFailure::new(FailureClass::BadRequest, message)
+        })?;
+        if settings.is_demo() {
+            return Ok(Provider::demo());
+        }
+        let source = config::key_for(env, &settings)
+            .map_err(|error| CallFailure::new(FailureClass::Credentials, error.to_string()))?;
+        let (key, base_url) = match source {
+            KeySource::Key { key, base_url } => (Some(key), base_url),
+            KeySource::Open { base_url } => (None, base_url),
+            KeySource::Command { .. } => {
+                let message = format!(
+                    "providers.{name}.api_key_command is not built in version {}; set {} in the terminal that sends \
+                     the prompt",
+                    env!("CARGO_PKG_VERSION"),
+                    settings.api_key_env.as_deref().unwrap_or("api_key_env")
+                );
+                return Err(CallFailure::new(FailureClass::Credentials, message));
+            }
+        };
+        Ok(Provider {
+            name: settings.name,
+            dialect: settings.dialect,
+            base_url,
+            key,
+            version: settings.version,
+            headers: settings.headers,
+            ca_file: settings.ca_file,
+            first_byte_timeout: settings.first_byte_timeout,
+            idle_timeout: settings.idle_timeout,
+        })
+    }
+
+    fn secrets(&self, env: &BTreeMap<String, String>) -> Vec<(String, String)> {
+        config::secrets_in(env)
+    }
+}
