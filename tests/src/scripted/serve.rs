@@ -1,0 +1,187 @@
+//! The server's own loop: accept, read, check, ask the script, send.
+
+use super::anthropic::{Answer, Refusal};
+use super::delivery::{Cut, Step};
+use super::http::{head, read_request};
+use super::{Received, Shared};
+use std::io;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::watch;
+
+/// Runs until told to stop. Connections still open then are closed.
+pub(super) fn run(listener: std::net::TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for one thread");
+    runtime.block_on(async move {
+        let listener = tokio::net::TcpListener::from_std(listener).expect("a non-blocking listener");
+        loop {
+            tokio::select! {
+                _ = stopped.wait_for(|stop| *stop) => return,
+                accepted = listener.accept() => {
+                    let Ok((stream, _)) = accepted else { return };
+                    let shared = Arc::clone(&shared);
+                    tokio::spawn(async move {
+                        // A client may go at any time; what it missed is its own affair.
+                        let _ = connection(stream, &shared).await;
+                    });
+                }
+            }
+        }
+    });
+    // Dropping the runtime drops every connection task with its socket.
+}
+
+/// What is left of a connection after an answer, and when the answer's last bytes went out if it came to its end.
+enum After {
+    KeepAlive(Instant),
+    Closed(Option<Instant>),
+}
+
+async fn connection(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (read, mut write) = stream.into_split();
+    let mut reader = BufReader::new(read);
+    loop {
+        reader.fill_buf().await?;
+        let first_byte = Instant::now();
+        let Some(raw) = read_request(&mut reader).await? else { return Ok(()) };
+        let (index, answer) = take(shared, Received::new(raw, first_byte));
+        let after = tokio::select! {
+            // In this order: a client that has the whole answer may send its next request before we are polled again.
+            biased;
+            after = send(&mut write, &answer) => after,
+            () = hang_up(&mut reader) => {
+                shared.seen.update(|seen| seen.requests[index].hung_up = true);
+                return Ok(());
+            }
+        };
+        shared.seen.update(|seen| match after {
+            Ok(After::KeepAlive(at)) => seen.requests[index].sent_to_its_end(Some(at)),
+            Ok(After::Closed(at)) => seen.requests[index].sent_to_its_end(at),
+            Err(_) => seen.requests[index].hung_up = true,
+        });
+        match after? {
+            After::KeepAlive(_) => {}
+            After::Closed(_) => return Ok(()),
+        }
+    }
+}
+
+/// Checks a request and decides about its answer. A refused request never reaches the script.
+///
+/// What is about to be sent goes into the ledger at once: a signature is valid from the moment it exists, even
+/// if the stream that carries it is cut.
+fn take(shared: &Shared, mut received: Received) -> (usize, Answer) {
+    let checked =
+        shared.seen.read(|seen| super::anthropic::check(&received.raw, &received.json, &seen.ledger));
+    let answer = checked.and_then(|()| next_answer(shared, &received));
+    shared.seen.update(|seen| {
+        let answer = match answer {
+            Ok(answer) => {
+                seen.ledger.record(answer.sent(&received.json));
+                answer
+            }
+            Err(refusal) => {
+                let answer = Answer::refusal(&refusal);
+                received.refused = Some(refusal);
+                answer
+            }
+        };
+        seen.requests.push(received);
+        (seen.requests.len() - 1, answer)
+    })
+}
+
+fn next_answer(shared: &Shared, received: &Received) -> Result<Answer, Refusal> {
+    let mut script = shared.script.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(answer) = script.queue.pop_front() {
+        return Ok(answer);
+    }
+    match &mut script.responder {
+        Some(responder) => Ok(responder(received)),
+        None => Err(Refusal::new(
+            500,
+            "api_error",
+            format!("the script has no answer for {}", received.summary()),
+        )),
+    }
+}
+
+/// Returns when the client has closed its side. Bytes are the next request, which waits its turn.
+async fn hang_up(reader: &mut BufReader<OwnedReadHalf>) {
+    if let Ok([_, ..]) = reader.fill_buf().await {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn send(write: &mut OwnedWriteHalf, answer: &Answer) -> io::Result<After> {
+    if let Some(gate) = &answer.hold {
+        gate.pass().await;
+    }
+    let delivery = &answer.delivery;
+    let framing = if delivery.until_close { "connection: close" } else { "transfer-encoding: chunked" };
+    let mut written = Writer { write, size: delivery.write_size };
+    written.put(&head(answer.status, &answer.headers, framing)).await?;
+    let body = answer.body();
+    for step in delivery.steps(&body) {
+        match step {
+            Step::Send(piece) => written.piece(piece, delivery.until_close).await?,
+            Step::Do(Cut::Close) => {
+                written.write.shutdown().await?;
+                return Ok(After::Closed(None));
+            }
+            Step::Do(Cut::Reset) => {
+                written.write.as_ref().set_zero_linger()?;
+                return Ok(After::Closed(None));
+            }
+            Step::Do(Cut::Stall(gate)) => gate.pass().await,
+            Step::Do(Cut::Babble { text, every, gate }) => {
+                let mut beat = tokio::time::interval(*every);
+                loop {
+                    tokio::select! {
+                        () = gate.pass() => break,
+                        _ = beat.tick() => written.piece(text.as_bytes(), delivery.until_close).await?,
+                    }
+                }
+            }
+        }
+    }
+    // Before the write: a client on another processor may act on the bytes before the write returns.
+    let ending = Instant::now();
+    if delivery.until_close {
+        written.write.shutdown().await?;
+        return Ok(After::Closed(Some(ending)));
+    }
+    written.put(b"0\r\n\r\n").await?;
+    Ok(After::KeepAlive(ending))
+}
+
+/// Writes pieces in writes of a bounded size, each flushed on its own.
+struct Writer<'a> {
+    write: &'a mut OwnedWriteHalf,
+    size: Option<usize>,
+}
+
+impl Writer<'_> {
+    async fn piece(&mut self, piece: &[u8], until_close: bool) -> io::Result<()> {
+        if until_close {
+            return self.put(piece).await;
+        }
+        let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
+        chunk.extend_from_slice(piece);
+        chunk.extend_from_slice(b"\r\n");
+        self.put(&chunk).await
+    }
+
+    async fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for part in bytes.chunks(self.size.unwrap_or(usize::MAX)) {
+            self.write.write_all(part).await?;
+            self.write.flush().await?;
+        }
+        Ok(())
+    }
+}
