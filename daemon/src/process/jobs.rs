@@ -1,4 +1,4 @@
-//! The daemon's side of jobs: start, evidence, wait, stop, read, remove.
+//! The daemon's side of jobs: start, wait, stop, read, remove. What a folder says is in `evidence`.
 //!
 //! Invariants: a job is started at most once for its folder. Every judgement goes by the evidence in the folder
 //! and by process identity, so it is the same for own and for adopted jobs. Signals and waits go through a pidfd
@@ -12,12 +12,11 @@ use super::exec::{EXEC_ARG, TEST_DELAY_VAR};
 use super::exits::wait_for_exit;
 use super::follow::{Bells, Follow};
 use super::job::{IdRecord, JobFolder, JobResult, JobSpec};
-use super::procfs::{self, ProcId};
-use super::regular::is_folder;
+use super::procfs::ProcId;
 use super::removal::remove_folder;
 use super::spool::{HeadTail, Spool};
 use super::{strays, told, tree};
-use agentd_core::limits::{RESULT_HEAD_LINES, RESULT_MAX_BYTES, RESULT_TAIL_LINES, SUPERVISOR_WORD_MS};
+use agentd_core::limits::SUPERVISOR_WORD_MS;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::DirBuilder;
@@ -33,10 +32,8 @@ use tokio::sync::watch;
 
 /// Longest name of a job.
 const NAME_MAX_BYTES: usize = 100;
-/// Claims that may be lost to others while the evidence is read; each loss means that there is an `id` now.
-const LOOKS_MAX: u32 = 8;
 
-/// What a job folder says. The table is in `data.md`.
+/// What a job folder says. The table is in `evidence.rs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobEvidence {
     /// It never began, and cannot begin any more.
@@ -99,15 +96,15 @@ struct Inner {
 }
 
 /// A supervisor that this process started.
-struct OwnChild {
+pub(super) struct OwnChild {
     pid: u32,
     id: Option<ProcId>,
     /// Gone once it is reaped: then there is nothing to signal.
     pidfd: Weak<OwnedFd>,
     /// How the supervisor itself ended.
-    ended: watch::Receiver<Option<String>>,
+    pub(super) ended: watch::Receiver<Option<String>>,
     /// What it said before that. The sender is gone once nothing more can come.
-    told: watch::Receiver<Option<JobResult>>,
+    pub(super) told: watch::Receiver<Option<JobResult>>,
 }
 
 impl Jobs {
@@ -243,138 +240,6 @@ impl Jobs {
 
     fn nursery(&self) -> MutexGuard<'_, ()> {
         self.inner.nursery.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Looks at a job by the table of evidence. A folder nobody has claimed yet gets a tombstone, unless its
-    /// supervisor is a living child of ours. What outlived a dead supervisor is killed. Reads files; quick unless
-    /// the supervisor was lost.
-    pub fn evidence(&self, name: &str) -> Result<JobEvidence, ProcessError> {
-        let folder = self.folder(name)?;
-        if !is_folder(folder.path()) {
-            return self.without_folder(name);
-        }
-        for _ in 0..LOOKS_MAX {
-            if let Some(evidence) = self.look(name, &folder)? {
-                return Ok(evidence);
-            }
-        }
-        self.unknown(name, "its folder kept changing while it was read".into())
-    }
-
-    /// A command can delete its own folder, so a missing one shows nothing where something else shows a beginning.
-    fn without_folder(&self, name: &str) -> Result<JobEvidence, ProcessError> {
-        if let Some(id) = self.living_child(name) {
-            return Ok(JobEvidence::Running { id, bytes_seen: 0 });
-        }
-        if let Some(result) = self.told(name) {
-            return Ok(JobEvidence::Finished(result));
-        }
-        let why = "its job folder was deleted while it ran";
-        if self.children().contains_key(name) {
-            return self.unknown(name, why.into());
-        }
-        match tree::sweep(self.folder(name)?.path()) {
-            0 => Ok(JobEvidence::NotStarted { why: "there is no job folder".into() }),
-            killed => {
-                let why = format!("{why}; {killed} processes it had left were killed");
-                Ok(JobEvidence::Unknown { why, output: HeadTail::default() })
-            }
-        }
-    }
-
-    /// What a supervisor of ours said. Final once it has ended.
-    fn told(&self, name: &str) -> Option<JobResult> {
-        self.children().get(name).and_then(|child| child.told.borrow().clone())
-    }
-
-    /// One look; none when something changed under it.
-    fn look(&self, name: &str, folder: &JobFolder) -> Result<Option<JobEvidence>, ProcessError> {
-        let record = match folder.read_id() {
-            Ok(record) => record,
-            Err(error @ ProcessError::Garbled { .. }) => {
-                // What a command does to the file does not end its supervisor.
-                if let Some(id) = self.living_child(name) {
-                    return Ok(Some(JobEvidence::Running {
-                        id,
-                        bytes_seen: self.spool(name)?.total_bytes()?,
-                    }));
-                }
-                return self.ended_or_unknown(name, folder, &error.to_string());
-            }
-            Err(error) => return Err(error),
-        };
-        match record {
-            None => {
-                if let Some(id) = self.living_child(name) {
-                    return Ok(Some(JobEvidence::Running { id, bytes_seen: 0 }));
-                }
-                let me =
-                    ProcId::current().map_err(ProcessError::io("looking up itself for", folder.path()))?;
-                if !folder.claim(&IdRecord::Tombstone(me))? {
-                    return Ok(None);
-                }
-                Ok(Some(self.not_started(name, folder)))
-            }
-            Some(IdRecord::Tombstone(_)) => Ok(Some(self.not_started(name, folder))),
-            Some(IdRecord::Supervisor(id)) if id.is_alive() => {
-                let bytes_seen = self.spool(name)?.total_bytes()?;
-                Ok(Some(JobEvidence::Running { id, bytes_seen }))
-            }
-            // Dead, so the result is final: written before, or never.
-            Some(IdRecord::Supervisor(id)) => {
-                let same_boot = procfs::boot_id().is_ok_and(|boot| boot == id.boot_id);
-                let why = if same_boot {
-                    format!("its supervisor, process {}, died without leaving a result", id.pid)
-                } else {
-                    "the machine was restarted while it ran".to_owned()
-                };
-                self.ended_or_unknown(name, folder, &why)
-            }
-        }
-    }
-
-    fn ended_or_unknown(
-        &self,
-        name: &str,
-        folder: &JobFolder,
-        why: &str,
-    ) -> Result<Option<JobEvidence>, ProcessError> {
-        let read = folder.read_result();
-        if !matches!(read, Ok(Some(_)))
-            && let Some(result) = self.told(name)
-        {
-            // It said the result and could not write it, or the command tampered with the file.
-            return Ok(Some(JobEvidence::Finished(result)));
-        }
-        match read {
-            Ok(Some(result)) => Ok(Some(JobEvidence::Finished(result))),
-            Ok(None) => {
-                let fault =
-                    folder.read_fault().map(|fault| format!("; it said: {fault}")).unwrap_or_default();
-                self.unknown(name, format!("{why}{fault}")).map(Some)
-            }
-            Err(error @ ProcessError::Garbled { .. }) => self.unknown(name, error.to_string()).map(Some),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn unknown(&self, name: &str, why: String) -> Result<JobEvidence, ProcessError> {
-        let killed = tree::sweep(self.folder(name)?.path());
-        let why =
-            if killed == 0 { why } else { format!("{why}; {killed} processes it had left were killed") };
-        let output =
-            self.spool(name)?.read_head_tail(RESULT_HEAD_LINES, RESULT_TAIL_LINES, RESULT_MAX_BYTES)?;
-        Ok(JobEvidence::Unknown { why, output })
-    }
-
-    fn not_started(&self, name: &str, folder: &JobFolder) -> JobEvidence {
-        let ended = self.children().get(name).and_then(|child| child.ended.borrow().clone());
-        let why = match (folder.read_fault(), ended) {
-            (Some(fault), _) => format!("its supervisor gave up before it began: {fault}"),
-            (None, Some(status)) => format!("its supervisor ended before it began ({status})"),
-            (None, None) => "no supervisor had claimed it".to_owned(),
-        };
-        JobEvidence::NotStarted { why }
     }
 
     /// Waits until the job is over. Dropping the future changes nothing; any number may wait. Works for jobs of a
@@ -531,18 +396,18 @@ impl Jobs {
         Ok(found)
     }
 
-    fn folder(&self, name: &str) -> Result<JobFolder, ProcessError> {
+    pub(super) fn folder(&self, name: &str) -> Result<JobFolder, ProcessError> {
         if !is_name(name) {
             return Err(ProcessError::BadName { name: name.to_owned() });
         }
         Ok(JobFolder::new(self.inner.root.join(name)))
     }
 
-    fn living_child(&self, name: &str) -> Option<ProcId> {
+    pub(super) fn living_child(&self, name: &str) -> Option<ProcId> {
         self.children().get(name).and_then(living)
     }
 
-    fn children(&self) -> MutexGuard<'_, HashMap<String, OwnChild>> {
+    pub(super) fn children(&self) -> MutexGuard<'_, HashMap<String, OwnChild>> {
         self.inner.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,6 +19,7 @@
 
 mod child;
 mod error;
+mod evidence;
 pub mod exec;
 mod exits;
 mod follow;

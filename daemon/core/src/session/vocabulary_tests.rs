@@ -9,7 +9,7 @@ use crate::path_bytes::PathBytes;
 use crate::prompt;
 use std::collections::BTreeSet;
 
-/// The list of `data.md` in snake_case, and the one kind that stands beside it.
+/// The kinds in snake_case, as the outside relies on them.
 const NAMES: &[&str] = &[
     "session_created",
     "session_changed",
