@@ -15,6 +15,7 @@ pub mod new;
 mod output;
 pub mod run;
 pub mod send;
+pub mod set;
 pub mod show;
 pub mod steer;
 pub mod values;
@@ -83,6 +84,8 @@ pub enum Command {
     Interrupt(steer::InterruptArgs),
     /// Let a waiting turn go on
     Resume(steer::ResumeArgs),
+    /// Change a session while it lives
+    Set(set::SetArgs),
     /// Show what fills a session's context
     Context(context::ContextArgs),
     /// Read and check the audit trail
@@ -132,6 +135,7 @@ pub async fn run(cli: Cli, tour: demo::Tour) -> Result<ExitCode, ClientError> {
         Command::Deny(args) => answer::deny(args, global).await,
         Command::Interrupt(args) => steer::interrupt(args, global).await,
         Command::Resume(args) => steer::resume(args, global).await,
+        Command::Set(args) => set::run(args, global).await,
         Command::Context(args) => context::run(args, global).await,
         Command::Audit(args) => audit::run(args, global).await,
         Command::Artifacts(args) => artifacts::run(args, global).await,

@@ -23,9 +23,6 @@ pub struct InterruptArgs {
     /// Stop only this call
     #[arg(long, value_name = "CALL")]
     pub call: Option<String>,
-    /// Kill without grace
-    #[arg(long)]
-    pub hard: bool,
 }
 
 /// What `resume` is told.
@@ -55,7 +52,7 @@ pub async fn interrupt(args: InterruptArgs, global: &GlobalArgs) -> Result<ExitC
         client_label: "agentctl interrupt".to_owned(),
         session_id: session.summary.unwrap_or_default().session_id,
         target: args.call.map(v1::interrupt_request::Target::CallId),
-        hard: args.hard,
+        hard: false,
     };
     let answer = api::interrupt(&link, request).await?;
     if global.json {

@@ -61,6 +61,9 @@ impl agentd_proto::server::turns_server::Turns for Service {
         use v1::interrupt_request::Target;
         let origin = peer::require_actor(&request)?.labelled(&request.get_ref().client_label).origin();
         let given = request.into_inner();
+        if given.hard {
+            return Err(status::not_built("stopping without grace"));
+        }
         let session_id = sessions::resolve(&self.0, &given.session_id).await?;
         let (turn, call_id) =
             match &given.target {

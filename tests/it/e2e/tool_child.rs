@@ -72,6 +72,8 @@ fn attempt_in(mode: &str) {
         let (name, code) = line.split_once(' ').unwrap();
         let out = home.read(&format!("out-{name}")).unwrap_or_default();
         assert_eq!(code == "0", name == "ls", "{mode}: {line}\n{out}");
+        // For this reason and no other: a mistake in the attempt would be refused too.
+        assert!(name == "ls" || out.contains("may only read"), "{mode}: {line}\n{out}");
     }
     assert!(home.read("listed").is_some_and(|listed| listed.contains(&victim)), "reading is allowed");
     let sessions = home.cli(["ls", "--json"]).run().ok().json();
