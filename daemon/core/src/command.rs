@@ -9,7 +9,7 @@ use crate::event::{
     FileChange, GrantScope, InputPart, OnRestart, PermissionMode, SeenFile, Stop, Truncation, TurnLimits,
     Usage, Verdict,
 };
-use crate::event::{Binding, CommandFacts, Parent, PathFacts, Settings};
+use crate::event::{Binding, CommandFacts, Mend, Parent, PathFacts, Settings};
 use crate::ids::{CallId, InputId, ModelCallId, RequestId, Seq, SessionId, TurnNo};
 use crate::path_bytes::PathBytes;
 use serde_json::value::RawValue;
@@ -164,6 +164,10 @@ pub struct ModelAnswer {
     pub provider_request_id: Option<String>,
     /// One verdict on each tool use block, in order: the shell holds the schemas.
     pub checked: Vec<CheckedCall>,
+    /// What was odd about it, for people.
+    pub warnings: Vec<String>,
+    /// The prompt of the provider's last own pass, where `usage` is the sum of several.
+    pub last_prompt_tokens: Option<u64>,
 }
 
 /// What the schema check said of a call.
@@ -205,6 +209,10 @@ pub struct ModelFailure {
     pub partial_text: Option<String>,
     /// A context window that the error taught us.
     pub learned_window: Option<u64>,
+    /// What would mend the request, if the refusal says so.
+    pub mend: Option<Mend>,
+    /// The server's own word on whether to try again (`x-should-retry`).
+    pub should_retry: Option<bool>,
 }
 
 /// What was found about a call before the decision.

@@ -165,6 +165,7 @@ fn close_model_call(draft: &mut Draft, stamp: &mut Stamp) {
         retry_at_ms: again.then_some(stamp.now_ms),
         partial_text: None,
         learned_window: None,
+        mend: None,
     };
     draft.record(body, Origin::Daemon, stamp);
 }

@@ -3,12 +3,23 @@
 //! Invariants: append-only; only [`crate::event::EventKind::adds_content`] kinds append. Cloning costs a
 //! few pointers per hundred items, so that a decision can work on a copy of the state.
 
-use crate::event::{Block, NoticeKind};
+use crate::event::{Block, Dialect, NoticeKind};
 use crate::ids::{CallId, InputId, ModelCallId, Seq, TurnNo};
 use std::sync::Arc;
 
 /// Items in one shared chunk; a clone copies one pointer for each full chunk and the items of the last.
 const CHUNK_ITEMS: usize = 64;
+
+/// A model at a provider: only it takes its own blocks back as they came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Speaker {
+    /// The provider's name in the configuration.
+    pub provider: String,
+    /// The model's name at the provider.
+    pub model: String,
+    /// How it is spoken to.
+    pub dialect: Dialect,
+}
 
 /// One piece of content.
 #[derive(Clone, Debug)]
@@ -35,6 +46,8 @@ pub enum Content {
     Assistant {
         /// Which call.
         model_call_id: ModelCallId,
+        /// Who said it.
+        speaker: Arc<Speaker>,
         /// Its blocks, in order.
         blocks: Arc<[Block]>,
     },

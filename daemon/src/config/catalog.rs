@@ -5,7 +5,7 @@
 
 use super::check::context_of;
 use super::schema::{Config, ContextSection, ModelSection, PriceSection, Protocol, ProviderSection, micro};
-use agentd_core::event::{Dialect, ModelProfile, Price, ThinkingForm};
+use agentd_core::event::{ChatForm, Dialect, ModelProfile, Price, ThinkingForm};
 use agentd_core::limits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -221,6 +221,8 @@ fn profile(
         // Servers that only speak the dialect ignore or refuse them; the provider itself honours them.
         cache_markers: provider.dialect == Dialect::Anthropic && provider.name == "anthropic",
         price: own.price.map_or_else(|| known.map_or_else(Price::default, price_of_known), price_of_section),
+        chat: ChatForm::default(),
+        window_is_guess: own.context_window.is_none() && known.is_none(),
     }
 }
 

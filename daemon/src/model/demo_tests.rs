@@ -2,7 +2,7 @@
 
 use super::*;
 use agentd_core::event::StopClass;
-use agentd_core::model::anthropic::IdRule;
+use agentd_core::model::ids::IdRule;
 use agentd_core::model::live::Decoded;
 use std::path::Path;
 use std::process::Command;

@@ -12,7 +12,8 @@ use agentd_core::event::{Dialect, FailureClass};
 use agentd_core::limits::{
     MODEL_CONNECT_TIMEOUT_S, MODEL_POOL_IDLE_S, RESPONSE_STREAM_MAX_BYTES, STREAM_TAIL_MS,
 };
-use agentd_core::model::anthropic::{AnswerReader, IdRule};
+use agentd_core::model::anthropic::AnswerReader;
+use agentd_core::model::ids::IdRule;
 use agentd_core::model::live::{DecodeFailure, Decoded, LiveDelta, Progress};
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

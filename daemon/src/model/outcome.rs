@@ -1,7 +1,7 @@
 //! What one attempt at a model call came to.
 
 use agentd_core::command::{CheckedCall, ModelAnswer, ModelFailure};
-use agentd_core::event::FailureClass;
+use agentd_core::event::{FailureClass, Mend};
 use agentd_core::ids::ModelCallId;
 use agentd_core::model::live::{DecodeFailure, Decoded};
 
@@ -17,7 +17,16 @@ pub struct Answer {
 impl Answer {
     /// The report for core. `checked` has one verdict on each tool use block, in order.
     pub fn into_report(self, model_call_id: ModelCallId, checked: Vec<CheckedCall>) -> ModelAnswer {
-        let Decoded { blocks, stop, usage, usage_raw, usage_reported, provider_message_id } = self.decoded;
+        let Decoded {
+            blocks,
+            stop,
+            usage,
+            usage_raw,
+            usage_reported,
+            provider_message_id,
+            warnings,
+            last_prompt_tokens,
+        } = self.decoded;
         ModelAnswer {
             model_call_id,
             blocks,
@@ -28,6 +37,8 @@ impl Answer {
             provider_message_id,
             provider_request_id: self.provider_request_id,
             checked,
+            warnings,
+            last_prompt_tokens,
         }
     }
 }
@@ -50,6 +61,10 @@ pub struct CallFailure {
     pub learned_window: Option<u64>,
     /// The provider's id of the request.
     pub provider_request_id: Option<String>,
+    /// What would mend the request, if the refusal says so.
+    pub mend: Option<Mend>,
+    /// The server's own word on whether to try again.
+    pub should_retry: Option<bool>,
 }
 
 impl CallFailure {
@@ -63,6 +78,8 @@ impl CallFailure {
             partial_text: None,
             learned_window: None,
             provider_request_id: None,
+            mend: None,
+            should_retry: None,
         }
     }
 
@@ -71,6 +88,7 @@ impl CallFailure {
         Self {
             partial_text: failure.partial_text,
             learned_window: failure.learned_window,
+            retry_after_ms: failure.retry_after_ms,
             ..Self::new(failure.class, format!("{place}: {}", failure.message))
         }
     }
@@ -86,6 +104,8 @@ impl CallFailure {
             jitter,
             partial_text: self.partial_text,
             learned_window: self.learned_window,
+            mend: self.mend,
+            should_retry: self.should_retry,
         }
     }
 }

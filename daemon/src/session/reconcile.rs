@@ -122,6 +122,8 @@ fn model_launch(session: &Session, model_call_id: &ModelCallId) -> Result<Launch
         jitter: 0,
         partial_text: None,
         learned_window: None,
+        mend: None,
+        should_retry: None,
     };
     let open = session.turn.as_ref().and_then(|turn| turn.model.as_ref());
     let (Some(open), Some(context)) = (open, session_context(session)) else {

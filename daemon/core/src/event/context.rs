@@ -43,6 +43,71 @@ pub struct Price {
     pub cache_write: i64,
 }
 
+/// What a server of the Chat Completions dialect calls the bound of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaxTokensField {
+    /// `max_tokens`, the older name: the only one that many servers know.
+    #[default]
+    MaxTokens,
+    /// `max_completion_tokens`, the only one that OpenAI's reasoning models take.
+    MaxCompletionTokens,
+}
+
+/// Whether reasoning that came beside an answer goes back with it. Within an epoch it is all of it or none, because
+/// an earlier message must not change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningReplay {
+    /// In the field it came in.
+    #[default]
+    SameField,
+    /// Never: the server refuses a field that it sends itself.
+    Never,
+}
+
+/// What ids of tool calls a server takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallIdForm {
+    /// Any text of a reasonable length.
+    #[default]
+    Any,
+    /// Exactly nine letters and digits (Mistral).
+    NineAlphanumeric,
+}
+
+/// How one server of the Chat Completions dialect differs from the others. The default is what most take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChatForm {
+    /// The name of the output bound.
+    pub max_tokens_field: MaxTokensField,
+    /// Whether `stream_options` asks for usage; servers that refuse the field are asked without.
+    pub stream_options: bool,
+    /// What becomes of reasoning.
+    pub reasoning: ReasoningReplay,
+    /// What ids of calls may look like.
+    pub call_ids: CallIdForm,
+    /// A message with calls and no text says `"content": ""` and not `null`.
+    pub empty_content: bool,
+    /// Calls of other models need a stand-in for the thought signature (Gemini).
+    pub stand_in_signature: bool,
+}
+
+impl Default for ChatForm {
+    fn default() -> Self {
+        Self {
+            max_tokens_field: MaxTokensField::default(),
+            stream_options: true,
+            reasoning: ReasoningReplay::default(),
+            call_ids: CallIdForm::default(),
+            empty_content: false,
+            stand_in_signature: false,
+        }
+    }
+}
+
 /// What request building has to know of a model. It is frozen into the epoch, so that no request depends on
 /// configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +130,12 @@ pub struct ModelProfile {
     pub cache_markers: bool,
     /// What it costs.
     pub price: Price,
+    /// How its server differs, for the Chat Completions dialect.
+    #[serde(default)]
+    pub chat: ChatForm,
+    /// The context window is a guess: neither known nor configured. An error that names it is believed.
+    #[serde(default)]
+    pub window_is_guess: bool,
 }
 
 /// A new sent prefix began. Within an epoch the prefix is byte-identical after removing cache markers.

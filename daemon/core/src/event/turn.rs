@@ -244,6 +244,12 @@ pub struct ModelCallFinished {
     /// What the schema check said of each call, in order.
     #[serde(default)]
     pub checks: Vec<CallCheck>,
+    /// What was odd about the answer and was mended or only noted, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// The prompt of the provider's last own pass, where it made several and `usage` is their sum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_prompt_tokens: Option<u64>,
 }
 
 /// What the schema check said of a call.
@@ -279,6 +285,24 @@ pub struct ModelCallFailed {
     /// A context window that the error taught us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned_window: Option<u64>,
+    /// What the next request leaves out or changes, because this one was refused for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mend: Option<Mend>,
+}
+
+/// What a request can be mended by after a provider refused it. Each is tried once and holds for the rest of the
+/// session, as a new epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mend {
+    /// Thinking of earlier answers is left out.
+    StripThinking,
+    /// Thinking is not asked for.
+    OmitThinkingForm,
+    /// `stream_options` is left out.
+    OmitStreamOptions,
+    /// The output bound goes by its other name.
+    RenameMaxTokens,
 }
 
 /// A fact was added for the model, the only way to add one inside an epoch.

@@ -55,6 +55,10 @@ pub struct Decoded {
     pub usage_reported: bool,
     /// The provider's id of the message.
     pub provider_message_id: Option<String>,
+    /// What was odd and was mended or only noted: in words, for people. At most a few short lines.
+    pub warnings: Vec<String>,
+    /// The prompt of the provider's last own pass, where it made several (server tools) and `usage` is their sum.
+    pub last_prompt_tokens: Option<u64>,
 }
 
 /// Why there is no answer. Nothing of it may enter the conversation.
@@ -69,11 +73,19 @@ pub struct DecodeFailure {
     pub partial_text: Option<String>,
     /// A context window that the error named.
     pub learned_window: Option<u64>,
+    /// A wait that the error asked for.
+    pub retry_after_ms: Option<u64>,
 }
 
 impl DecodeFailure {
     /// A failure with nothing but its class and words.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), partial_text: None, learned_window: None }
+        Self {
+            class,
+            message: message.into(),
+            partial_text: None,
+            learned_window: None,
+            retry_after_ms: None,
+        }
     }
 }

@@ -12,6 +12,7 @@
 
 pub mod anthropic;
 pub mod failure;
+pub mod ids;
 mod json;
 pub mod live;
 pub mod request;

@@ -6,8 +6,8 @@
 //! Deliberately absent: repair. A fault here is a bug of the builder or a damaged log, and is shown as such.
 
 use crate::limits::REQUEST_BODY_MAX_BYTES;
-use crate::model::anthropic::decode::{is_legal_id, is_legal_name};
 use crate::model::anthropic::encode::{MARKERS_MAX, Markers, body_bytes};
+use crate::model::ids::{is_legal_id, is_legal_name};
 use crate::model::json::Object;
 use crate::model::request::{Message, Request, UserPart};
 use serde_json::value::RawValue;

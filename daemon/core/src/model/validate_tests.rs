@@ -1,7 +1,7 @@
 //! The validator refuses exactly what the API refuses.
 
 use super::*;
-use crate::event::{Block, Dialect, ModelProfile, Price, ThinkingForm};
+use crate::event::{Block, ChatForm, Dialect, ModelProfile, Price, ThinkingForm};
 use crate::model::live::Decoded;
 use proptest::prelude::*;
 
@@ -16,6 +16,8 @@ fn profile() -> ModelProfile {
         parallel_tool_calls: true,
         cache_markers: true,
         price: Price::default(),
+        chat: ChatForm::default(),
+        window_is_guess: false,
     }
 }
 

@@ -181,6 +181,7 @@ pub(super) fn stopped(open: &OpenModelCall, partial_text: Option<String>) -> Mod
         retry_at_ms: None,
         partial_text: partial_text.filter(|text| !text.is_empty()),
         learned_window: None,
+        mend: None,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::event::{
     TurnStatus,
 };
 use crate::ids::ModelCallId;
-use crate::transcript::{Content, Item};
+use crate::transcript::{Content, Item, Speaker};
 use crate::turn::{Ending, Fate, Message, OpenModelCall, Pause, Retry, Turn, can_grow, fate};
 use std::sync::Arc;
 
@@ -46,6 +46,11 @@ impl Session {
             EventBody::InputDelivered(body) => self.apply_delivery(&body.input_id, event),
             EventBody::EpochStarted(body) => {
                 self.epoch = Some(Arc::new(body.clone()));
+                self.speaker = Some(Arc::new(Speaker {
+                    provider: body.profile.provider.clone(),
+                    model: body.profile.model.clone(),
+                    dialect: body.profile.dialect,
+                }));
                 Arc::make_mut(&mut self.epochs).push((body.epoch, event.seq));
             }
             EventBody::NoticeAdded(body) => {
@@ -146,6 +151,7 @@ impl Session {
         self.usage = self.usage.plus(body.usage);
         self.cost_micro_usd = self.cost_micro_usd.saturating_add(body.cost_micro_usd);
         let Some(profile) = self.epoch.as_ref().map(|epoch| epoch.profile.clone()) else { return };
+        let Some(speaker) = self.speaker.clone() else { return };
         let Some(turn) = &mut self.turn else { return };
         if let Some(open) = turn.model.take()
             && body.usage_reported
@@ -178,7 +184,10 @@ impl Session {
         let kept = kept_blocks(&blocks, fate);
         if !kept.iter().all(Block::is_blank) {
             let blocks = if kept.len() == blocks.len() { blocks.clone() } else { kept.into() };
-            self.push(event, Content::Assistant { model_call_id: body.model_call_id.clone(), blocks });
+            self.push(
+                event,
+                Content::Assistant { model_call_id: body.model_call_id.clone(), speaker, blocks },
+            );
         }
     }
 

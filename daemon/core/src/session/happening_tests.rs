@@ -23,6 +23,8 @@ pub(super) fn profile() -> ModelProfile {
         parallel_tool_calls: true,
         cache_markers: true,
         price: Price { input: 1_000_000, output: 1_000_000, ..Price::default() },
+        chat: ChatForm::default(),
+        window_is_guess: false,
     }
 }
 
@@ -103,6 +105,8 @@ pub(super) fn model_answer(
         provider_message_id: None,
         provider_request_id: None,
         checked,
+        warnings: Vec::new(),
+        last_prompt_tokens: None,
     }
 }
 
@@ -116,6 +120,8 @@ pub(super) fn model_failure(model_call_id: &ModelCallId, dice: Dice) -> ModelFai
         jitter: u64::from(dice[4]),
         partial_text: None,
         learned_window: None,
+        mend: None,
+        should_retry: None,
     }
 }
 

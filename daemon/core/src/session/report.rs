@@ -76,6 +76,8 @@ fn answer_facts(draft: &mut Draft, answer: ModelAnswer, stamp: &Stamp) -> Result
         provider_message_id: answer.provider_message_id,
         provider_request_id: answer.provider_request_id,
         checks,
+        warnings: answer.warnings,
+        last_prompt_tokens: answer.last_prompt_tokens,
     };
     draft.record(body, Origin::Model, stamp);
     Ok(())
@@ -106,6 +108,8 @@ fn refused_answer(answer: ModelAnswer, fault: &str, attempt: u32) -> ModelFailur
         jitter: u64::from(attempt),
         partial_text: Some(words.join("\n")).filter(|text| !text.is_empty()),
         learned_window: None,
+        mend: None,
+        should_retry: None,
     }
 }
 
@@ -123,6 +127,7 @@ fn failure_facts(draft: &mut Draft, failure: ModelFailure, stamp: &Stamp) -> Res
         retry_at_ms,
         partial_text: failure.partial_text,
         learned_window: failure.learned_window,
+        mend: None,
     };
     draft.record(body, Origin::Daemon, stamp);
     Ok(())

@@ -4,7 +4,7 @@ use crate::event::{Delivery, EpochStarted, InputPart, Parent, Settings, TurnStat
 use crate::ids::{InputId, RequestId, Seq, SessionId, TurnNo};
 use crate::path_bytes::PathBytes;
 use crate::projection::CallCounts;
-use crate::transcript::Transcript;
+use crate::transcript::{Speaker, Transcript};
 use crate::turn::Turn;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -83,6 +83,8 @@ pub struct Session {
     pub updated_at_ms: i64,
     /// The prefix in use.
     pub epoch: Option<Arc<EpochStarted>>,
+    /// The model of the prefix in use.
+    pub speaker: Option<Arc<Speaker>>,
     /// Where each epoch began.
     pub epochs: Arc<Vec<(u32, Seq)>>,
     /// The conversation.

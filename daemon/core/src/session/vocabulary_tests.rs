@@ -188,6 +188,8 @@ fn bytes_of_the_provider_are_stored_and_read_unchanged() {
         provider_request_id: None,
         cost_micro_usd: 0,
         checks: Vec::new(),
+        warnings: Vec::new(),
+        last_prompt_tokens: None,
     });
     let stored = body.encode().unwrap();
     let EventBody::ModelCallFinished(read) = EventBody::decode("model_call_finished", 1, &stored).unwrap()

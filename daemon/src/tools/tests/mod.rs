@@ -239,6 +239,8 @@ impl Bench {
             parallel_tool_calls: true,
             cache_markers: true,
             price: Price::default(),
+            chat: agentd_core::event::ChatForm::default(),
+            window_is_guess: false,
         };
         CallContext {
             session: Arc::new(SessionContext {

@@ -4,8 +4,8 @@
 //! into it. A block that no delta touched goes on byte for byte. Whatever came, the result is an object that
 //! the provider accepts back: the input of a tool use is always an object.
 
-use super::decode::{TOOL_NAME_MAX_BYTES, is_legal_name};
 use crate::event::{Block, BlockCall, BlockKind};
+use crate::model::ids::{TOOL_NAME_MAX_BYTES, is_legal_name, legal_name};
 use crate::model::json::{Growing, Object, quoted, repeated_key, string_bytes};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -258,19 +258,12 @@ impl OpenBlock {
     fn finish_name(&mut self) -> String {
         let name = self.shell.text("name").unwrap_or_default();
         if !is_legal_name(&name) {
-            self.shell.set("name", &quoted(&legal_name(&name)));
+            self.shell.set("name", &quoted(&legal_name(&name, TOOL_NAME_MAX_BYTES)));
             self.touched = true;
             self.altered = true;
         }
         name
     }
-}
-
-/// The nearest name that a provider takes: what the model made up must not make its own message unsendable.
-fn legal_name(name: &str) -> String {
-    let legal = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let name: String = name.chars().take(TOOL_NAME_MAX_BYTES).map(legal).collect();
-    if name.is_empty() { "unnamed".to_owned() } else { name }
 }
 
 /// Why a text cannot be the arguments of a call. Checked with the reader that every later user has: nesting,

@@ -9,6 +9,7 @@ use super::block::{Applied, OpenBlock};
 use crate::event::{Block, BlockKind, FailureClass, Stop, StopClass, Usage};
 use crate::limits::{RESPONSE_MAX_BYTES, RESPONSE_STREAM_MAX_BYTES};
 use crate::model::failure::{ProviderError, tidy};
+use crate::model::ids::{IdRule, is_legal_id, new_id};
 use crate::model::json::{Object, string_bytes};
 use crate::model::live::{DecodeFailure, Decoded, LiveDelta, LiveKind, Progress};
 use crate::model::sse::{SseDecoder, SseItem};
@@ -16,17 +17,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Bytes of a tool's name.
-pub(super) const TOOL_NAME_MAX_BYTES: usize = 128;
-
-/// How the ids of tool uses are kept legal and unique.
-pub struct IdRule<'a> {
-    /// What new ids are made from: the id of the model call, so that they are the same at every decoding.
-    pub seed: &'a str,
-    /// Whether an id is in the conversation already.
-    pub used: &'a dyn Fn(&str) -> bool,
-}
 
 #[derive(Deserialize)]
 struct Envelope<'a> {
@@ -159,7 +149,16 @@ impl Decoder {
             .map(Arc::from);
         let limited = matches!(class, StopClass::MaxTokens | StopClass::ContextExceeded);
         let blocks = finish_blocks(self.blocks, limited, ids);
-        Ok(Decoded { blocks, stop, usage, usage_raw, usage_reported, provider_message_id: self.message_id })
+        Ok(Decoded {
+            blocks,
+            stop,
+            usage,
+            usage_raw,
+            usage_reported,
+            provider_message_id: self.message_id,
+            warnings: Vec::new(),
+            last_prompt_tokens: None,
+        })
     }
 
     fn message_start(&mut self, message: Option<&RawValue>) {
@@ -353,7 +352,7 @@ fn finish_blocks(open: Vec<OpenBlock>, limited: bool, ids: &IdRule<'_>) -> Vec<B
             let id = if is_legal_id(given) && free(given) {
                 given.to_owned()
             } else {
-                new_id(ids.seed, place, &free)
+                new_id("toolu_", ids.seed, place, &free)
             };
             seen.insert(id.clone());
             id
@@ -378,27 +377,6 @@ fn calls_last(mut blocks: Vec<Block>) -> Vec<Block> {
         blocks.into_iter().partition(|block| block.kind == BlockKind::ToolUse);
     rest.extend(calls);
     rest
-}
-
-/// Whether a provider takes an id of a tool use.
-pub fn is_legal_id(id: &str) -> bool {
-    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
-}
-
-/// Whether a provider takes a tool's name.
-pub fn is_legal_name(name: &str) -> bool {
-    is_legal_id(name) && name.len() <= TOOL_NAME_MAX_BYTES
-}
-
-fn new_id(seed: &str, place: usize, free: &dyn Fn(&str) -> bool) -> String {
-    let seed: String = seed.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-    let mut id = format!("toolu_{seed}_{place}");
-    let mut again = 1_u32;
-    while !free(&id) && again < u32::MAX {
-        id = format!("toolu_{seed}_{place}_{again}");
-        again += 1;
-    }
-    id
 }
 
 /// A whole answer from its bytes: the event decoder and the message decoder together.

@@ -1,7 +1,7 @@
 //! Requests become the bytes that the API expects.
 
 use super::*;
-use crate::event::{Dialect, ModelProfile, Price};
+use crate::event::{ChatForm, Dialect, ModelProfile, Price};
 use proptest::prelude::*;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -17,6 +17,8 @@ fn profile() -> ModelProfile {
         parallel_tool_calls: true,
         cache_markers: true,
         price: Price::default(),
+        chat: ChatForm::default(),
+        window_is_guess: false,
     }
 }
 

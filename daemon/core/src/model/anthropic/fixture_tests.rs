@@ -1,8 +1,9 @@
 //! Every recorded stream decodes, and the same at every chunking. The recordings lie beside the repository;
 //! without them the tests say so and pass.
 
-use super::{AnswerReader, IdRule};
+use super::AnswerReader;
 use crate::event::{BlockKind, FailureClass, StopClass, Usage};
+use crate::model::ids::IdRule;
 use crate::model::live::{DecodeFailure, Decoded, LiveDelta, Progress};
 use std::path::PathBuf;
 

@@ -7,7 +7,7 @@ mod block;
 pub mod decode;
 pub mod encode;
 
-pub use decode::{AnswerReader, Decoder, IdRule};
+pub use decode::{AnswerReader, Decoder};
 pub use encode::{Markers, body_bytes, encode, request_hash};
 
 #[cfg(test)]
