@@ -98,6 +98,19 @@ pub const RESPONSE_MAX_BYTES: usize = 8 * 1024 * 1024;
 pub const RESPONSE_STREAM_MAX_BYTES: usize = 128 * 1024 * 1024;
 /// Bytes of a request body; Anthropic's own limit.
 pub const REQUEST_BODY_MAX_BYTES: usize = 32 * 1024 * 1024;
+/// Tool calls in one answer, run or not: each costs memory of its own, however short it is.
+pub const ANSWER_CALLS_MAX: usize = 1_024;
+/// Other pieces of one answer that are kept apart (parts of content, details of reasoning), for the same reason.
+pub const ANSWER_PIECES_MAX: usize = 4_096;
+/// Fields of one object that is put together from pieces (a call, a detail of reasoning, usage): each new piece looks
+/// through all of them.
+pub const ANSWER_FIELDS_MAX: usize = 64;
+/// Bytes of one usage report.
+pub const USAGE_MAX_BYTES: usize = 16 * 1024;
+/// Bytes of the id of a tool call; known ones have less than a hundred.
+pub const CALL_ID_MAX_BYTES: usize = 512;
+/// Lines about what was odd in one answer.
+pub const ANSWER_WARNINGS_MAX: usize = 8;
 /// Wait for the first byte of an answer (`providers.NAME.first_byte_timeout_s`).
 pub const FIRST_BYTE_TIMEOUT_S: u32 = 120;
 /// Silence within an answer (`providers.NAME.idle_timeout_s`); pings count as life.

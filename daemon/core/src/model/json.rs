@@ -69,6 +69,21 @@ impl Object {
         }
     }
 
+    /// Whether the key is there, be its value `null`.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.0 == key)
+    }
+
+    /// How many keys it has.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Every key and value, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entries.iter().map(|entry| (entry.0.as_str(), &*entry.1))
+    }
+
     /// Whether there is nothing in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -90,6 +105,47 @@ impl Object {
         out.push('}');
         out
     }
+}
+
+/// An object that is only looked into: it borrows its values. Of a key that comes twice the later value counts.
+#[derive(Debug, Default)]
+pub(crate) struct Fields<'a> {
+    pairs: Vec<(String, &'a RawValue)>,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads an object; none for anything else.
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        let pairs: Pairs<'a> = serde_json::from_str(text).ok()?;
+        Some(Self { pairs: pairs.0 })
+    }
+
+    /// The raw text of a value; `null` counts as absent.
+    pub(crate) fn get(&self, key: &str) -> Option<&'a str> {
+        let found = self.pairs.iter().rev().find(|pair| pair.0 == key);
+        found.map(|pair| pair.1.get()).filter(|value| *value != "null")
+    }
+
+    /// A value that is a string with something in it.
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        let text: String = serde_json::from_str(self.get(key)?).ok()?;
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// A value that is an object.
+    pub(crate) fn object(&self, key: &str) -> Option<Fields<'a>> {
+        Fields::parse(self.get(key)?)
+    }
+
+    /// Every key and value, in order, `null` too.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.pairs.iter().map(|pair| (pair.0.as_str(), pair.1.get()))
+    }
+}
+
+/// The entries of a list; none for anything else.
+pub(crate) fn list(text: &str) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(text).ok()
 }
 
 struct Pairs<'a>(Vec<(String, &'a RawValue)>);

@@ -11,11 +11,15 @@
 //! it can help).
 
 pub mod anthropic;
+mod args;
 pub mod failure;
 pub mod ids;
 mod json;
 pub mod live;
+pub mod openai_chat;
+pub mod reader;
 pub mod request;
 pub mod retry_after;
 pub mod sse;
 pub mod validate;
+mod warnings;

@@ -5,8 +5,10 @@
 //! the provider accepts back: the input of a tool use is always an object.
 
 use crate::event::{Block, BlockCall, BlockKind};
+use crate::model::args::{CUT_OFF, object_fault};
 use crate::model::ids::{TOOL_NAME_MAX_BYTES, is_legal_name, legal_name};
-use crate::model::json::{Growing, Object, quoted, repeated_key, string_bytes};
+use crate::model::json::{Growing, Object, quoted, string_bytes};
+use crate::model::warnings::{ARGS_BROKEN, ID_REPLACED, NAME_MENDED, UNKNOWN_PIECE, Warnings};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ pub(super) struct OpenBlock {
     citations: Option<Vec<Box<str>>>,
     touched: bool,
     altered: bool,
+    /// A piece of it was left out.
+    incomplete: bool,
     stopped: bool,
     /// Bytes of content that came, as JSON writes them.
     pub(super) bytes: usize,
@@ -60,6 +64,7 @@ impl OpenBlock {
             citations: None,
             touched: false,
             altered: false,
+            incomplete: false,
             stopped: false,
             bytes: shell_raw.len(),
         })
@@ -137,6 +142,7 @@ impl OpenBlock {
             _ => {
                 self.touched = before;
                 self.altered = true;
+                self.incomplete = true;
             }
         }
         Applied::Yes(None)
@@ -177,7 +183,15 @@ impl OpenBlock {
     /// The finished block; none if it is text without a visible character, which no provider takes back.
     /// `ids` gives a tool use its id: the provider's own, or another where that cannot be sent.
     /// `cut` says that an output limit may have ended the answer inside this block.
-    pub(super) fn finish(mut self, cut: bool, ids: &mut dyn FnMut(&str) -> String) -> Option<Block> {
+    pub(super) fn finish(
+        mut self,
+        cut: bool,
+        ids: &mut dyn FnMut(&str) -> String,
+        warnings: &mut Warnings,
+    ) -> Option<Block> {
+        if self.incomplete {
+            warnings.add(UNKNOWN_PIECE);
+        }
         for (field, text) in &mut self.grown {
             text.close();
             self.shell.set(field, &quoted(text.as_str()));
@@ -190,7 +204,7 @@ impl OpenBlock {
             return None;
         }
         let call = match self.kind {
-            BlockKind::ToolUse => Some(self.finish_call(cut, ids)),
+            BlockKind::ToolUse => Some(self.finish_call(cut, ids, warnings)),
             _ => {
                 self.finish_input();
                 None
@@ -221,10 +235,16 @@ impl OpenBlock {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    fn finish_call(&mut self, cut: bool, ids: &mut dyn FnMut(&str) -> String) -> BlockCall {
+    fn finish_call(
+        &mut self,
+        cut: bool,
+        ids: &mut dyn FnMut(&str) -> String,
+        warnings: &mut Warnings,
+    ) -> BlockCall {
         let given = self.shell.text("id").unwrap_or_default();
         let id = ids(&given);
         if id != given {
+            warnings.add(ID_REPLACED);
             self.shell.set("id", &quoted(&id));
             self.touched = true;
             self.altered = true;
@@ -236,44 +256,36 @@ impl OpenBlock {
             .or_else(|| self.shell.get("input").map(str::to_owned))
             .unwrap_or_else(|| "{}".to_owned());
         let fault = if !self.stopped || (cut && unstreamed && args == "{}") {
-            Some("the answer was cut off before the arguments were complete".to_owned())
+            Some(CUT_OFF.to_owned())
         } else {
             object_fault(&args)
         };
         let args = match &fault {
             None => args,
-            Some(_) => "{}".to_owned(),
+            Some(_) => {
+                warnings.add(ARGS_BROKEN);
+                "{}".to_owned()
+            }
         };
         if self.shell.get("input") != Some(&args) {
             self.shell.set("input", &args);
             self.touched = true;
         }
         self.altered |= fault.is_some();
-        let name = self.finish_name();
+        let name = self.finish_name(warnings);
         let args = RawValue::from_string(args).unwrap_or_else(|_| RawValue::NULL.to_owned());
         BlockCall { provider_call_id: id, name, args: Arc::from(args), complete: fault.is_none(), fault }
     }
 
     /// The name as the model wrote it; in the raw block one that can be sent back.
-    fn finish_name(&mut self) -> String {
+    fn finish_name(&mut self, warnings: &mut Warnings) -> String {
         let name = self.shell.text("name").unwrap_or_default();
         if !is_legal_name(&name) {
+            warnings.add(NAME_MENDED);
             self.shell.set("name", &quoted(&legal_name(&name, TOOL_NAME_MAX_BYTES)));
             self.touched = true;
             self.altered = true;
         }
         name
-    }
-}
-
-/// Why a text cannot be the arguments of a call. Checked with the reader that every later user has: nesting,
-/// numbers and escapes that it refuses are refused here.
-fn object_fault(args: &str) -> Option<String> {
-    match serde_json::from_str::<serde_json::Value>(args) {
-        Err(error) => Some(format!("the arguments are not valid JSON: {error}")),
-        Ok(serde_json::Value::Object(_)) => {
-            repeated_key(args).map(|key| format!("the arguments name {key:?} more than once"))
-        }
-        Ok(_) => Some("the arguments are not a JSON object".to_owned()),
     }
 }

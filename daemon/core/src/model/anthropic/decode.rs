@@ -12,7 +12,8 @@ use crate::model::failure::{ProviderError, tidy};
 use crate::model::ids::{IdRule, is_legal_id, new_id};
 use crate::model::json::{Object, string_bytes};
 use crate::model::live::{DecodeFailure, Decoded, LiveDelta, LiveKind, Progress};
-use crate::model::sse::{SseDecoder, SseItem};
+use crate::model::reader::{EventDecoder, StreamReader};
+use crate::model::warnings::{CALLS_MOVED, Warnings};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +106,7 @@ impl Decoder {
             b"message_stop" => self.complete = true,
             b"error" => return Err(self.error_event(data)),
             // A whole message in one piece: a server that does not stream although it was asked to.
-            b"message" => self.whole(data, on_delta)?,
+            b"message" => self.whole_message(data, on_delta)?,
             // A bare error object, as some gateways put into a stream.
             b"" if envelope.error.is_some() => return Err(self.error_event(data)),
             _ => {}
@@ -148,7 +149,9 @@ impl Decoder {
             .flatten()
             .map(Arc::from);
         let limited = matches!(class, StopClass::MaxTokens | StopClass::ContextExceeded);
-        let blocks = finish_blocks(self.blocks, limited, ids);
+        let last_prompt_tokens = self.last_prompt_tokens(&usage);
+        let mut warnings = Warnings::default();
+        let blocks = finish_blocks(self.blocks, limited, ids, &mut warnings);
         Ok(Decoded {
             blocks,
             stop,
@@ -156,8 +159,8 @@ impl Decoder {
             usage_raw,
             usage_reported,
             provider_message_id: self.message_id,
-            warnings: Vec::new(),
-            last_prompt_tokens: None,
+            warnings: warnings.into_lines(),
+            last_prompt_tokens,
         })
     }
 
@@ -264,7 +267,11 @@ impl Decoder {
         }
     }
 
-    fn whole(&mut self, data: &[u8], on_delta: &mut dyn FnMut(LiveDelta)) -> Result<(), DecodeFailure> {
+    fn whole_message(
+        &mut self,
+        data: &[u8],
+        on_delta: &mut dyn FnMut(LiveDelta),
+    ) -> Result<(), DecodeFailure> {
         let text = std::str::from_utf8(data).unwrap_or_default();
         let Ok(message) = serde_json::from_str::<&RawValue>(text) else {
             return Err(self.malformed("a message is not JSON"));
@@ -316,6 +323,18 @@ impl Decoder {
         };
         (usage, usage != Usage::default())
     }
+
+    /// The prompt of the last pass of the model. Where the provider made several (its own tools, a compaction)
+    /// `usage` is their sum, and says nothing about the size of the conversation.
+    fn last_prompt_tokens(&self, usage: &Usage) -> Option<u64> {
+        let passes: Vec<&RawValue> = serde_json::from_str(self.usage.get("iterations")?).ok()?;
+        let several = passes.len() > 1;
+        let is_message = |pass: &Object| pass.text("type").is_none_or(|kind| kind == "message");
+        let last = passes.iter().rev().filter_map(|pass| Object::parse(pass.get())).find(is_message)?;
+        let parts = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+        let prompt = parts.iter().filter_map(|name| last.number(name)).fold(0_u64, u64::saturating_add);
+        (prompt > 0 && (several || prompt != usage.prompt_tokens())).then_some(prompt)
+    }
 }
 
 fn emit(on_delta: &mut dyn FnMut(LiveDelta), place: usize, kind: BlockKind, offset: usize, text: String) {
@@ -341,7 +360,12 @@ pub fn stop_class(reason: &str) -> StopClass {
     }
 }
 
-fn finish_blocks(open: Vec<OpenBlock>, limited: bool, ids: &IdRule<'_>) -> Vec<Block> {
+fn finish_blocks(
+    open: Vec<OpenBlock>,
+    limited: bool,
+    ids: &IdRule<'_>,
+    warnings: &mut Warnings,
+) -> Vec<Block> {
     let mut seen = BTreeSet::new();
     let last = open.len().saturating_sub(1);
     let mut blocks: Vec<Block> = Vec::with_capacity(open.len());
@@ -357,19 +381,20 @@ fn finish_blocks(open: Vec<OpenBlock>, limited: bool, ids: &IdRule<'_>) -> Vec<B
             seen.insert(id.clone());
             id
         };
-        blocks.extend(block.finish(cut, &mut give));
+        blocks.extend(block.finish(cut, &mut give, warnings));
     }
-    calls_last(blocks)
+    calls_last(blocks, warnings)
 }
 
 /// Text after a tool use makes the provider refuse the message when it comes back: the calls go to the end.
-fn calls_last(mut blocks: Vec<Block>) -> Vec<Block> {
+fn calls_last(mut blocks: Vec<Block>, warnings: &mut Warnings) -> Vec<Block> {
     let first_call = blocks.iter().position(|block| block.kind == BlockKind::ToolUse);
     let last_text = blocks.iter().rposition(|block| block.kind == BlockKind::Text);
     let (Some(first_call), Some(last_text)) = (first_call, last_text) else { return blocks };
     if first_call > last_text {
         return blocks;
     }
+    warnings.add(CALLS_MOVED);
     for block in &mut blocks[first_call..last_text] {
         block.altered |= block.kind == BlockKind::ToolUse;
     }
@@ -379,84 +404,27 @@ fn calls_last(mut blocks: Vec<Block>) -> Vec<Block> {
     rest
 }
 
-/// A whole answer from its bytes: the event decoder and the message decoder together.
-#[derive(Debug, Default)]
-pub struct AnswerReader {
-    sse: SseDecoder,
-    decoder: Decoder,
-    complete: bool,
-}
+/// A reader of whole answers of this dialect.
+pub type AnswerReader = StreamReader<Decoder>;
 
-impl AnswerReader {
-    /// A reader for one answer.
-    pub fn new() -> Self {
-        Self::default()
+impl EventDecoder for Decoder {
+    fn event(&mut self, data: &[u8], on_delta: &mut dyn FnMut(LiveDelta)) -> Result<Progress, DecodeFailure> {
+        Self::event(self, data, on_delta)
     }
-
-    /// Takes the next bytes of the body.
-    pub fn push(
-        &mut self,
-        bytes: &[u8],
-        on_delta: &mut dyn FnMut(LiveDelta),
-    ) -> Result<Progress, DecodeFailure> {
-        self.read(Some(bytes), on_delta)
+    fn whole(&mut self, body: &[u8], on_delta: &mut dyn FnMut(LiveDelta)) -> Result<Progress, DecodeFailure> {
+        Self::event(self, body, on_delta)
     }
-
-    /// Takes the whole body of an answer that was not streamed although it was asked to be.
-    pub fn whole(
-        &mut self,
-        body: &[u8],
-        on_delta: &mut dyn FnMut(LiveDelta),
-    ) -> Result<Progress, DecodeFailure> {
-        let progress = self.decoder.event(body, on_delta)?;
-        self.complete |= progress == Progress::Complete;
-        Ok(progress)
+    fn partial_text(&self) -> Option<String> {
+        Self::partial_text(self)
     }
-
-    /// The text that had come, for people.
-    pub fn partial_text(&self) -> Option<String> {
-        self.decoder.partial_text()
+    fn has_stop(&self) -> bool {
+        self.complete
     }
-
-    /// The body has ended, or [`Progress::Complete`] was said: the answer, or why there is none.
-    pub fn finish(
-        mut self,
-        ids: &IdRule<'_>,
-        on_delta: &mut dyn FnMut(LiveDelta),
-    ) -> Result<Decoded, DecodeFailure> {
-        if !self.complete {
-            match self.read(None, on_delta) {
-                // The last event had no closing line and does not parse: it is a cut, not a mistake.
-                Err(failure) if failure.class == FailureClass::Malformed => {}
-                Err(failure) => return Err(failure),
-                Ok(_) => {}
-            }
-        }
-        self.decoder.finish(ids)
+    fn malformed(&self, what: &str) -> DecodeFailure {
+        Self::malformed(self, what)
     }
-
-    fn read(
-        &mut self,
-        bytes: Option<&[u8]>,
-        on_delta: &mut dyn FnMut(LiveDelta),
-    ) -> Result<Progress, DecodeFailure> {
-        let decoder = &mut self.decoder;
-        let mut outcome = Ok(Progress::More);
-        let each = |item: SseItem<'_>| {
-            if let (Ok(Progress::More), SseItem::Event { data, .. }) = (&outcome, item) {
-                outcome = decoder.event(data, on_delta);
-            }
-        };
-        let cut = match bytes {
-            Some(bytes) => self.sse.push(bytes, each),
-            None => self.sse.finish(each),
-        };
-        self.complete |= matches!(outcome, Ok(Progress::Complete));
-        match (outcome?, cut) {
-            (Progress::Complete, _) => Ok(Progress::Complete),
-            (Progress::More, Ok(())) => Ok(Progress::More),
-            (Progress::More, Err(error)) => Err(self.decoder.malformed(&error.to_string())),
-        }
+    fn finish(self, ids: &IdRule<'_>) -> Result<Decoded, DecodeFailure> {
+        Self::finish(self, ids)
     }
 }
 

@@ -1,0 +1,60 @@
+//! The arguments of a tool call: what may be them, and whether they are whole yet.
+//!
+//! Invariant: what passes [`object_fault`] is an object for every later reader.
+
+use super::json::repeated_key;
+
+/// What is said of arguments that an output limit ended.
+pub(crate) const CUT_OFF: &str = "the answer was cut off before the arguments were complete";
+
+/// Why a text cannot be the arguments of a call. Checked with the reader that every later user has: nesting,
+/// numbers and escapes that it refuses are refused here.
+pub(crate) fn object_fault(args: &str) -> Option<String> {
+    match serde_json::from_str::<serde_json::Value>(args) {
+        Err(error) => Some(format!("the arguments are not valid JSON: {error}")),
+        Ok(serde_json::Value::Object(_)) => {
+            repeated_key(args).map(|key| format!("the arguments name {key:?} more than once"))
+        }
+        Ok(_) => Some("the arguments are not a JSON object".to_owned()),
+    }
+}
+
+/// Whether the outermost object of a text that comes in pieces has been closed; looks at each byte once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Closing {
+    depth: u64,
+    in_string: bool,
+    escaped: bool,
+    begun: bool,
+}
+
+impl Closing {
+    /// Takes the next piece.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if self.in_string {
+                match byte {
+                    _ if self.escaped => self.escaped = false,
+                    b'\\' => self.escaped = true,
+                    b'"' => self.in_string = false,
+                    _ => {}
+                }
+                continue;
+            }
+            match byte {
+                b'"' => self.in_string = true,
+                b'{' | b'[' => {
+                    self.begun = true;
+                    self.depth += 1;
+                }
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether it is closed.
+    pub(crate) const fn is_closed(self) -> bool {
+        self.begun && self.depth == 0 && !self.in_string
+    }
+}
