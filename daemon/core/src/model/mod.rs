@@ -13,6 +13,7 @@
 pub mod anthropic;
 mod args;
 pub mod failure;
+pub(crate) mod form;
 pub mod ids;
 mod json;
 pub mod live;
@@ -20,6 +21,7 @@ pub mod openai_chat;
 pub mod reader;
 pub mod request;
 pub mod retry_after;
+mod sink;
 pub mod sse;
 pub mod validate;
 mod warnings;

@@ -2,15 +2,16 @@
 //!
 //! Between two answers of the model stands one message from us: first the results of the answer's calls, in
 //! call order whatever the order they ended in, then inputs and notices. Answers that follow each other
-//! (after `pause_turn`) are one message.
+//! (after `pause_turn`) are one message, and so is what we say around an answer of which nothing is sent.
 
-use crate::event::{Block, BlockKind, EpochStarted};
-use crate::ids::Seq;
-use crate::model::request::{Message, Request, UserPart};
+use super::answer::{Answer, Listener, Sent, sent};
+use super::call_ids::CallIds;
+use crate::event::{Block, EpochStarted};
+use crate::ids::{ModelCallId, Seq};
+use crate::model::request::{AnswerPart, Message, Request, UserPart};
 use crate::session::Session;
-use crate::transcript::{Content, Item};
-use serde_json::value::RawValue;
-use std::collections::BTreeSet;
+use crate::transcript::{Content, Item, Speaker};
+use std::borrow::Cow;
 
 /// The request in no dialect.
 pub(super) fn assemble<'a>(
@@ -20,7 +21,14 @@ pub(super) fn assemble<'a>(
     max_output_tokens: u32,
 ) -> Request<'a> {
     let items = session.transcript.iter().take_while(|item| item.seq <= included_seq);
-    let messages = messages(items, epoch.strip_thinking);
+    request(epoch, messages(listener(session, epoch), items), max_output_tokens)
+}
+
+fn request<'a>(
+    epoch: &'a EpochStarted,
+    messages: Vec<Message<'a>>,
+    max_output_tokens: u32,
+) -> Request<'a> {
     let continuation = matches!(messages.last(), Some(Message::Assistant(_)));
     Request {
         profile: &epoch.profile,
@@ -32,18 +40,33 @@ pub(super) fn assemble<'a>(
     }
 }
 
-fn messages<'a>(items: impl Iterator<Item = &'a Item>, strip_thinking: bool) -> Vec<Message<'a>> {
+fn listener<'a>(session: &Session, epoch: &'a EpochStarted) -> Listener<'a> {
+    let began = session.epochs.iter().rev().find(|(no, _)| *no == epoch.epoch).map_or(0, |(_, seq)| *seq);
+    Listener { epoch, began }
+}
+
+fn messages<'a>(listener: Listener<'a>, items: impl Iterator<Item = &'a Item>) -> Vec<Message<'a>> {
     let mut messages = Vec::new();
+    let mut ids = CallIds::new(&listener.epoch.profile);
+    // The ids of the last answer's calls, by place.
+    let mut open: Vec<Cow<'a, str>> = Vec::new();
     let mut ours = Ours::default();
     for item in items {
         match &item.content {
-            Content::Assistant { blocks, .. } => {
+            Content::Assistant { model_call_id, speaker, blocks } => {
                 ours.flush(&mut messages);
-                push_answer(&mut messages, blocks, strip_thinking);
+                let answer = Answer { seq: item.seq, model_call_id, speaker, blocks };
+                let Sent { parts, ids } = sent(listener, answer, &mut ids);
+                push_answer(&mut messages, parts);
+                open = ids;
             }
-            Content::Result { provider_call_id, position, text, is_error, .. } => ours
-                .results
-                .push((*position, UserPart::ToolResult { provider_call_id, text, is_error: *is_error })),
+            Content::Result { provider_call_id, position, text, is_error, .. } => {
+                let known = usize::try_from(*position).ok().and_then(|place| open.get(place));
+                let provider_call_id =
+                    known.cloned().unwrap_or_else(|| Cow::Borrowed(&**provider_call_id));
+                ours.results
+                    .push((*position, UserPart::ToolResult { provider_call_id, text, is_error: *is_error }));
+            }
             Content::Input { text, .. } | Content::Notice { text, .. } => {
                 ours.texts.push(UserPart::Text(text));
             }
@@ -76,78 +99,35 @@ impl<'a> Ours<'a> {
     }
 }
 
-fn push_answer<'a>(messages: &mut Vec<Message<'a>>, blocks: &'a [Block], strip_thinking: bool) {
-    let kept = |block: &&Block| {
-        let thinks = matches!(block.kind, BlockKind::Thinking | BlockKind::RedactedThinking);
-        !(block.is_blank() || thinks && strip_thinking)
-    };
-    // Text after a call breaks the pairing at the provider, although it sends it; calls go last.
-    let late_text = blocks
-        .iter()
-        .skip_while(|block| block.kind != BlockKind::ToolUse)
-        .any(|block| block.kind == BlockKind::Text && !block.is_blank());
-    let mut raws: Vec<&RawValue> = Vec::with_capacity(blocks.len());
-    if late_text {
-        raws.extend(
-            blocks
-                .iter()
-                .filter(kept)
-                .filter(|block| block.kind != BlockKind::ToolUse)
-                .map(|block| &*block.raw),
-        );
-        raws.extend(blocks.iter().filter(|block| block.kind == BlockKind::ToolUse).map(|block| &*block.raw));
-    } else {
-        raws.extend(blocks.iter().filter(kept).map(|block| &*block.raw));
-    }
-    if raws.is_empty() {
+fn push_answer<'a>(messages: &mut Vec<Message<'a>>, mut parts: Vec<AnswerPart<'a>>) {
+    if parts.is_empty() {
         return;
     }
     if let Some(Message::Assistant(last)) = messages.last_mut() {
-        last.append(&mut raws);
+        last.append(&mut parts);
     } else {
-        messages.push(Message::Assistant(raws));
+        messages.push(Message::Assistant(parts));
     }
 }
 
 /// An answer as it would stand in the next request, each of its calls answered.
-pub(super) fn with_answer<'a>(epoch: &'a EpochStarted, blocks: &'a [Block]) -> Request<'a> {
+pub(super) fn with_answer<'a>(
+    epoch: &'a EpochStarted,
+    speaker: &'a Speaker,
+    model_call_id: &'a ModelCallId,
+    blocks: &'a [Block],
+) -> Request<'a> {
+    let listener = Listener { epoch, began: 0 };
+    let mut ids = CallIds::new(&epoch.profile);
+    let Sent { parts, ids } = sent(listener, Answer { seq: 1, model_call_id, speaker, blocks }, &mut ids);
     let mut messages = vec![Message::User(vec![UserPart::Text("-")])];
-    push_answer(&mut messages, blocks, epoch.strip_thinking);
-    let calls = blocks.iter().filter_map(|block| block.call.as_ref());
-    let results: Vec<UserPart<'a>> = calls
-        .map(|call| UserPart::ToolResult {
-            provider_call_id: &call.provider_call_id,
-            text: "-",
-            is_error: false,
-        })
+    push_answer(&mut messages, parts);
+    let results: Vec<UserPart<'a>> = ids
+        .into_iter()
+        .map(|provider_call_id| UserPart::ToolResult { provider_call_id, text: "-", is_error: false })
         .collect();
     if !results.is_empty() {
         messages.push(Message::User(results));
     }
-    let continuation = matches!(messages.last(), Some(Message::Assistant(_)));
-    Request {
-        profile: &epoch.profile,
-        system: &epoch.system,
-        tools: &epoch.tools,
-        messages,
-        max_output_tokens: 1,
-        continuation,
-    }
-}
-
-/// The first id of a call in these blocks that an earlier answer has used.
-pub(super) fn used_id<'a>(session: &Session, blocks: &'a [Block]) -> Option<&'a str> {
-    let earlier: BTreeSet<&str> = session
-        .transcript
-        .iter()
-        .filter_map(|item| match &item.content {
-            Content::Assistant { blocks, .. } => Some(blocks),
-            _ => None,
-        })
-        .flat_map(|blocks| blocks.iter().filter_map(|block| block.call.as_ref()))
-        .map(|call| call.provider_call_id.as_str())
-        .collect();
-    let ids =
-        blocks.iter().filter_map(|block| block.call.as_ref()).map(|call| call.provider_call_id.as_str());
-    ids.into_iter().find(|id| earlier.contains(id))
+    request(epoch, messages, 1)
 }

@@ -89,7 +89,7 @@ fn unsendable(session: &Session, answer: &ModelAnswer) -> Option<String> {
     let profile = &session.epoch.as_ref()?.profile;
     let retries = session.turn.as_ref()?.truncated_retries;
     let fate = fate(&answer.blocks, &answer.stop, can_grow(profile, retries));
-    fate.keeps_content().then(|| crate::prompt::answer_fault(session, &answer.blocks)).flatten()
+    fate.keeps_content().then(|| crate::prompt::answer_fault(session, &answer.model_call_id, &answer.blocks)).flatten()
 }
 
 fn refused_answer(answer: ModelAnswer, fault: &str, attempt: u32) -> ModelFailure {

@@ -5,10 +5,9 @@
 //! the cache markers changes nothing else, and [`request_hash`] does not see them.
 
 use crate::event::ThinkingForm;
-use crate::model::json::quote_into;
-use crate::model::request::{Message, Request, UserPart};
+use crate::model::request::{AnswerPart, Message, Request, UserPart};
+use crate::model::sink::{Length, Sink, hex_of};
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 
 /// Whether cache markers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +32,7 @@ pub fn encode(request: &Request<'_>, markers: Markers) -> Vec<u8> {
 
 /// The size of the body without making it.
 pub fn body_bytes(request: &Request<'_>, markers: Markers) -> usize {
-    let mut length = Length(0);
+    let mut length = Length::default();
     write(request, markers, &mut length);
     length.0
 }
@@ -42,36 +41,7 @@ pub fn body_bytes(request: &Request<'_>, markers: Markers) -> usize {
 pub fn request_hash(request: &Request<'_>) -> String {
     let mut hash = Sha256::new();
     write(request, Markers::Left, &mut hash);
-    let mut text = String::with_capacity(64);
-    for byte in hash.finalize() {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
-trait Sink {
-    fn put(&mut self, bytes: &[u8]);
-    fn text(&mut self, text: &str) {
-        quote_into(text, |bytes| self.put(bytes));
-    }
-}
-
-struct Length(usize);
-
-impl Sink for Length {
-    fn put(&mut self, bytes: &[u8]) {
-        self.0 += bytes.len();
-    }
-}
-impl Sink for Vec<u8> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
-}
-impl Sink for Sha256 {
-    fn put(&mut self, bytes: &[u8]) {
-        self.update(bytes);
-    }
+    hex_of(hash)
 }
 
 const MARK: &[u8] = b",\"cache_control\":{\"type\":\"ephemeral\"}";
@@ -91,7 +61,7 @@ fn write(request: &Request<'_>, markers: Markers, out: &mut impl Sink) {
         }
         out.put(b"}]");
     }
-    if has_tools(request) {
+    if request.has_tools() {
         out.put(b",\"tools\":");
         out.put(request.tools.get().as_bytes());
         if !request.profile.parallel_tool_calls {
@@ -110,31 +80,42 @@ fn write(request: &Request<'_>, markers: Markers, out: &mut impl Sink) {
         }
         match message {
             Message::User(parts) => user(parts, places.contains(&Some(at)), out),
-            Message::Assistant(blocks) => {
-                out.put(b"{\"role\":\"assistant\",\"content\":[");
-                for (at, block) in blocks.iter().enumerate() {
-                    if at > 0 {
-                        out.put(b",");
-                    }
-                    out.put(block.get().as_bytes());
-                }
-                out.put(b"]}");
-            }
+            Message::Assistant(parts) => answer(parts, out),
         }
     }
     out.put(b"]}");
-}
-
-/// An empty array of tools says nothing and is refused by some servers.
-fn has_tools(request: &Request<'_>) -> bool {
-    !request.tools.get().trim_start_matches('[').trim_start().starts_with(']')
-        && request.tools.get() != "null"
 }
 
 fn newest_two_user(request: &Request<'_>) -> [Option<usize>; 2] {
     let mut places =
         request.messages.iter().enumerate().rev().filter(|(_, message)| matches!(message, Message::User(_)));
     [places.next(), places.next()].map(|place| place.map(|(at, _)| at))
+}
+
+fn answer(parts: &[AnswerPart<'_>], out: &mut impl Sink) {
+    out.put(b"{\"role\":\"assistant\",\"content\":[");
+    let mut first = true;
+    for part in parts {
+        out.comma(&mut first);
+        match part {
+            AnswerPart::Own { raw, .. } => out.put(raw.get().as_bytes()),
+            AnswerPart::Text(text) => {
+                out.put(b"{\"type\":\"text\",\"text\":");
+                out.text(text);
+                out.put(b"}");
+            }
+            AnswerPart::Call { id, name, args } => {
+                out.put(b"{\"type\":\"tool_use\",\"id\":");
+                out.text(id);
+                out.put(b",\"name\":");
+                out.text(name);
+                out.put(b",\"input\":");
+                out.put(args.get().as_bytes());
+                out.put(b"}");
+            }
+        }
+    }
+    out.put(b"]}");
 }
 
 fn user(parts: &[UserPart<'_>], marked: bool, out: &mut impl Sink) {

@@ -1,7 +1,7 @@
 //! Requests become the bytes that the API expects.
 
 use super::*;
-use crate::event::{ChatForm, Dialect, ModelProfile, Price};
+use crate::event::{BlockKind, ChatForm, Dialect, ModelProfile, Price};
 use proptest::prelude::*;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -40,9 +40,12 @@ fn a_whole_request_byte_for_byte() {
         tools: &tools,
         messages: vec![
             Message::User(vec![UserPart::Text("go")]),
-            Message::Assistant(vec![&odd, &call]),
+            Message::Assistant(vec![
+                AnswerPart::own(BlockKind::Text, &odd),
+                AnswerPart::own(BlockKind::ToolUse, &call),
+            ]),
             Message::User(vec![
-                UserPart::ToolResult { provider_call_id: "t", text: "", is_error: true },
+                UserPart::ToolResult { provider_call_id: "t".into(), text: "", is_error: true },
                 UserPart::Text("and é"),
             ]),
         ],
@@ -118,7 +121,7 @@ proptest! {
         let profile = profile();
         let tools = raw("[]");
         let messages = texts.iter().map(|text| Message::User(vec![
-            UserPart::ToolResult { provider_call_id: text, text, is_error: false }, UserPart::Text(text)])).collect();
+            UserPart::ToolResult { provider_call_id: text.into(), text, is_error: false }, UserPart::Text(text)])).collect();
         let request = Request { profile: &profile, system: &system, tools: &tools, messages, max_output_tokens: 9, continuation: false };
         let body = encode(&request, Markers::Sent);
         let value: Value = serde_json::from_slice(&body).unwrap();

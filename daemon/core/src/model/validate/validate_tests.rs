@@ -1,7 +1,7 @@
 //! The validator refuses exactly what the API refuses.
 
 use super::*;
-use crate::event::{Block, ChatForm, Dialect, ModelProfile, Price, ThinkingForm};
+use crate::event::{Block, BlockKind, ChatForm, Dialect, ModelProfile, Price, ThinkingForm};
 use crate::model::live::Decoded;
 use proptest::prelude::*;
 
@@ -27,8 +27,20 @@ fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap()
 }
 
+/// An answer of the very server.
+fn said<'a>(blocks: &[&'a RawValue]) -> Message<'a> {
+    let kind = |raw: &str| {
+        if raw.contains("\"tool_use\"") || raw.contains("\"function\"") {
+            BlockKind::ToolUse
+        } else {
+            BlockKind::Text
+        }
+    };
+    Message::Assistant(blocks.iter().map(|raw| AnswerPart::own(kind(raw.get()), raw)).collect())
+}
+
 fn result(id: &str) -> UserPart<'_> {
-    UserPart::ToolResult { provider_call_id: id, text: "ok", is_error: false }
+    UserPart::ToolResult { provider_call_id: id.into(), text: "ok", is_error: false }
 }
 
 fn check(
@@ -59,7 +71,7 @@ pub(crate) fn assert_sendable(decoded: &Decoded) {
     let mut parts: Vec<UserPart<'_>> = calls.map(|call| result(&call.provider_call_id)).collect();
     parts.push(UserPart::Text("go on"));
     let messages =
-        vec![Message::User(vec![UserPart::Text("go")]), Message::Assistant(blocks), Message::User(parts)];
+        vec![Message::User(vec![UserPart::Text("go")]), said(&blocks), Message::User(parts)];
     assert_eq!(check(TOOLS, "system", messages), []);
 }
 
@@ -72,7 +84,7 @@ fn a_good_conversation_has_no_fault() {
     let words = raw(r#"{"type":"text","text":"hm"}"#);
     let messages = vec![
         Message::User(vec![UserPart::Text("go")]),
-        Message::Assistant(vec![&words, &one, &two]),
+        said(&[&words, &one, &two]),
         Message::User(vec![result("b"), result("a"), UserPart::Text("and")]),
     ];
     assert_eq!(check(TOOLS, "system", messages), []);
@@ -84,30 +96,30 @@ fn pairing_is_checked() {
     let words = raw(r#"{"type":"text","text":"hm"}"#);
     let go = || Message::User(vec![UserPart::Text("go")]);
     let with =
-        |parts: Vec<UserPart<'static>>| vec![go(), Message::Assistant(vec![&call]), Message::User(parts)];
+        |parts: Vec<UserPart<'static>>| vec![go(), said(&[&call]), Message::User(parts)];
     let cases = [
         (with(vec![UserPart::Text("x")]), vec![("call_unanswered", Some(1), None)]),
         (with(vec![result("a"), result("z")]), vec![("result_orphan", Some(2), Some(1))]),
         (with(vec![result("a"), result("a")]), vec![("result_repeated", Some(2), Some(1))]),
         (with(vec![UserPart::Text("x"), result("a")]), vec![("result_not_first", Some(2), Some(1))]),
         (
-            vec![go(), Message::Assistant(vec![&call])],
+            vec![go(), said(&[&call])],
             vec![("last_not_user", Some(1), None), ("call_unanswered", Some(1), None)],
         ),
         (
-            vec![go(), Message::Assistant(vec![&call]), go(), Message::User(vec![result("a")])],
+            vec![go(), said(&[&call]), go(), Message::User(vec![result("a")])],
             vec![("call_unanswered", Some(1), None), ("result_orphan", Some(3), Some(0))],
         ),
         (
-            vec![go(), Message::Assistant(vec![&call, &words]), Message::User(vec![result("a")])],
+            vec![go(), said(&[&call, &words]), Message::User(vec![result("a")])],
             vec![("text_after_call", Some(1), Some(1))],
         ),
         (
             vec![
                 go(),
-                Message::Assistant(vec![&call]),
+                said(&[&call]),
                 Message::User(vec![result("a")]),
-                Message::Assistant(vec![&call]),
+                said(&[&call]),
                 Message::User(vec![result("a")]),
             ],
             vec![("id_repeated", Some(3), Some(0))],
@@ -125,7 +137,7 @@ fn messages_and_blocks_are_checked() {
         let block = raw(text);
         let id = Object::parse(text).and_then(|block| block.text("id")).unwrap_or_default();
         let parts = if text.contains("tool_use") { vec![result(&id)] } else { vec![UserPart::Text("x")] };
-        let messages = vec![go(), Message::Assistant(vec![&block]), Message::User(parts)];
+        let messages = vec![go(), said(&[&block]), Message::User(parts)];
         check(TOOLS, "", messages).into_iter().map(|fault| fault.0).collect()
     };
     assert_eq!(block(r#"{"type":"text","text":" "}"#), ["text_empty"]);
@@ -146,7 +158,7 @@ fn messages_and_blocks_are_checked() {
     );
     let words = raw(r#"{"type":"text","text":"hm"}"#);
     assert_eq!(
-        check(TOOLS, "", vec![Message::Assistant(vec![&words]), go()]),
+        check(TOOLS, "", vec![said(&[&words]), go()]),
         [("first_not_user", Some(0), None)]
     );
 }
@@ -177,7 +189,7 @@ fn tools_are_checked() {
     let call = raw(r#"{"type":"tool_use","id":"a","name":"write","input":{}}"#);
     let messages = vec![
         Message::User(vec![UserPart::Text("go")]),
-        Message::Assistant(vec![&call]),
+        said(&[&call]),
         Message::User(vec![result("a")]),
     ];
     assert_eq!(check("[]", "", messages), [("tools_missing", None, None)]);
@@ -216,8 +228,8 @@ fn a_continuation_ends_with_the_model() {
         .is_ok()
     };
     let go = || Message::User(vec![UserPart::Text("go")]);
-    assert!(request(vec![go(), Message::Assistant(vec![&words])], true));
-    assert!(!request(vec![go(), Message::Assistant(vec![&words])], false));
+    assert!(request(vec![go(), said(&[&words])], true));
+    assert!(!request(vec![go(), said(&[&words])], false));
     assert!(!request(vec![go()], true));
 }
 
@@ -253,7 +265,7 @@ proptest! {
         tools in prop_oneof![Just("[]".to_owned()), Just(TOOLS.to_owned()), Just("7".to_owned())],
         system in any::<String>(),
     ) {
-        let mut messages = vec![Message::User(vec![UserPart::Text("go")]), Message::Assistant(blocks.iter().map(|b| &**b).collect())];
+        let mut messages = vec![Message::User(vec![UserPart::Text("go")]), said(&blocks.iter().map(|b| &**b).collect::<Vec<_>>())];
         messages.push(Message::User(ids.iter().map(|id| result(id)).collect()));
         let calls = blocks.iter().filter(|block| block.get().contains("tool_use")).count();
         let faults = check(&tools, &system, messages);
