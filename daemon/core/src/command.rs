@@ -213,6 +213,27 @@ pub struct ModelFailure {
     pub mend: Option<Mend>,
     /// The server's own word on whether to try again (`x-should-retry`).
     pub should_retry: Option<bool>,
+    /// The most output tokens that the model gives, if the error names them.
+    pub learned_output: Option<u32>,
+}
+
+impl ModelFailure {
+    /// A failure of which nothing more is known.
+    pub fn new(model_call_id: ModelCallId, class: FailureClass, message: String) -> Self {
+        Self {
+            model_call_id,
+            class,
+            message,
+            http_status: None,
+            retry_after_ms: None,
+            jitter: 0,
+            partial_text: None,
+            learned_window: None,
+            mend: None,
+            should_retry: None,
+            learned_output: None,
+        }
+    }
 }
 
 /// What was found about a call before the decision.

@@ -221,6 +221,8 @@ pub const AUDIT_PAGE_ROWS: usize = 1_000;
 pub const REQUEST_IDS_PRUNED_PER_STEP: usize = 256;
 /// The smallest window a configuration may give a model: system text, tools and one answer have to fit.
 pub const CONTEXT_WINDOW_MIN: u64 = 2_048;
+/// The smallest window that an error is believed to name: local servers run with little, but never with less.
+pub const LEARNED_WINDOW_MIN: u64 = 512;
 /// The window of a model that nobody knows: what servers of recent years have at least.
 pub const UNKNOWN_CONTEXT_WINDOW: u64 = 32_768;
 /// Tokens of one answer of a model that nobody knows.

@@ -157,15 +157,12 @@ fn close_model_call(draft: &mut Draft, stamp: &mut Stamp) {
     let Some(open) = &turn.model else { return };
     // The daemon's own end is not the provider's failure; the counter of resumes bounds these attempts.
     let again = turn.ending.is_none();
+    let class = if again { FailureClass::Interrupted } else { FailureClass::Cancelled };
+    let message = "the daemon ended before the answer was complete; it is asked for again".to_owned();
     let body = ModelCallFailed {
-        model_call_id: open.model_call_id.clone(),
-        class: if turn.ending.is_some() { FailureClass::Cancelled } else { FailureClass::Interrupted },
-        message: "the daemon ended before the answer was complete; it is asked for again".to_owned(),
-        http_status: None,
         retry_at_ms: again.then_some(stamp.now_ms),
-        partial_text: None,
-        learned_window: None,
-        mend: None,
+        attempt: open.attempt,
+        ..ModelCallFailed::new(open.model_call_id.clone(), class, message)
     };
     draft.record(body, Origin::Daemon, stamp);
 }

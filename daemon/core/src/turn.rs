@@ -5,7 +5,8 @@
 
 use crate::call::Call;
 use crate::event::{
-    Block, BlockKind, CallCheck, LimitName, ModelProfile, PauseReason, Stop, StopClass, TurnStatus, Usage,
+    Block, BlockKind, CallCheck, LimitName, Mend, ModelProfile, PauseReason, Stop, StopClass, TurnStatus,
+    Usage,
 };
 use crate::ids::{InputId, ModelCallId, RunId, Seq, TurnNo};
 use crate::limits;
@@ -37,6 +38,8 @@ pub struct Retry {
     pub attempt: u32,
     /// When the next is due, in Unix milliseconds.
     pub at_ms: i64,
+    /// What the next request is mended by first; gone once it is.
+    pub mend: Option<Mend>,
 }
 
 /// The last answer, while its consequences are not all recorded.
@@ -269,6 +272,15 @@ pub fn fate(blocks: &[Block], stop: &Stop, can_grow: bool) -> Fate {
 pub fn output_tokens(profile: &ModelProfile, truncated_retries: u32) -> u32 {
     let first = profile.max_output_tokens.min(FIRST_OUTPUT_TOKENS);
     first.saturating_mul(2_u32.saturating_pow(truncated_retries)).min(profile.max_output_tokens)
+}
+
+/// The output limit that leaves room for the prompt in a window that an error named: `wanted`, or less. None when the
+/// prompt alone fills it, or nearly: then less output would not help, or the answer would not be worth asking for.
+pub fn fitting_output(window: u64, est_tokens: u64, wanted: u32) -> Option<u32> {
+    // Estimates are off by some per cent even when they are calibrated.
+    let prompt = est_tokens.saturating_add(est_tokens / 16);
+    let room = window.checked_sub(prompt).filter(|room| *room >= (window / 8).max(1))?;
+    Some(wanted.min(u32::try_from(room).unwrap_or(u32::MAX)))
 }
 
 /// What a request asks for at first, where the model allows more.

@@ -65,6 +65,8 @@ pub struct CallFailure {
     pub mend: Option<Mend>,
     /// The server's own word on whether to try again.
     pub should_retry: Option<bool>,
+    /// The most output tokens that the model gives, if the error names them.
+    pub learned_output: Option<u32>,
 }
 
 impl CallFailure {
@@ -80,6 +82,7 @@ impl CallFailure {
             provider_request_id: None,
             mend: None,
             should_retry: None,
+            learned_output: None,
         }
     }
 
@@ -106,6 +109,7 @@ impl CallFailure {
             learned_window: self.learned_window,
             mend: self.mend,
             should_retry: self.should_retry,
+            learned_output: self.learned_output,
         }
     }
 }

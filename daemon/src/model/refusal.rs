@@ -5,7 +5,7 @@ use super::provider::Provider;
 use agentd_core::event::FailureClass;
 use agentd_core::limits::{ERROR_BODY_MAX_BYTES, ERROR_BODY_TIMEOUT_MS};
 use agentd_core::model::failure::ProviderError;
-use agentd_core::model::retry_after::{http_date_s, wait_ms};
+use agentd_core::model::retry_after::{http_date_s, reset_wait_ms, wait_ms};
 use reqwest::header::{HeaderMap, LOCATION};
 use reqwest::{Response, Url};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,6 +17,18 @@ const REQUEST_ID_MAX_CHARS: usize = 128;
 pub(super) fn request_id(headers: &HeaderMap) -> Option<String> {
     let id = text(headers, "request-id").or_else(|| text(headers, "x-request-id"))?;
     Some(id.chars().take(REQUEST_ID_MAX_CHARS).collect())
+}
+
+fn headers_as_text(headers: &HeaderMap) -> Vec<(&str, &str)> {
+    headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect()
+}
+
+fn yes_or_no(word: &str) -> Option<bool> {
+    match word.trim() {
+        word if word.eq_ignore_ascii_case("true") => Some(true),
+        word if word.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    }
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -49,9 +61,13 @@ async fn bounded_body(mut response: Response) -> Vec<u8> {
 
 fn judge(status: u16, headers: &HeaderMap, body: &[u8], provider: &Provider) -> CallFailure {
     let error = ProviderError::read(body);
-    let retry_after_ms =
-        wait_ms(text(headers, "retry-after-ms"), text(headers, "retry-after"), now_ms(headers));
-    let class = error.class(Some(status), retry_after_ms.is_some());
+    let now_ms = now_ms(headers);
+    let asked_ms = wait_ms(text(headers, "retry-after-ms"), text(headers, "retry-after"), now_ms)
+        .or(error.retry_delay_ms);
+    // That a rate is used up says nothing about a budget, so the class is decided without it.
+    let class = error.class(Some(status), asked_ms.is_some());
+    let retry_after_ms = asked_ms
+        .or_else(|| (status == 429).then(|| reset_wait_ms(&headers_as_text(headers), now_ms)).flatten());
     let request_id = request_id(headers);
     let mut message = format!("{} answered {status}", provider.place());
     if let Some(kind) = error.code.as_deref().or(error.kind.as_deref()) {
@@ -70,6 +86,9 @@ fn judge(status: u16, headers: &HeaderMap, body: &[u8], provider: &Provider) -> 
         http_status: Some(status),
         retry_after_ms,
         learned_window: error.window.filter(|_| class == FailureClass::ContextExceeded),
+        learned_output: error.output_max.filter(|_| class == FailureClass::BadRequest),
+        mend: error.mend(Some(status)),
+        should_retry: text(headers, "x-should-retry").and_then(yes_or_no),
         provider_request_id: request_id,
         ..CallFailure::new(class, provider.without_key(&message))
     }

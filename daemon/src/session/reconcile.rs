@@ -113,18 +113,8 @@ fn wake(timer: Timer, at_ms: i64, ports: &Ports, mailbox: &mpsc::WeakSender<Mail
 /// The recorded request, built again from the log. It must be the same bytes, or the log does not say what was
 /// sent; that is refused rather than sent.
 fn model_launch(session: &Session, model_call_id: &ModelCallId) -> Result<Launch, ModelFailure> {
-    let failure = |message: String| ModelFailure {
-        model_call_id: model_call_id.clone(),
-        class: FailureClass::Unsendable,
-        message,
-        http_status: None,
-        retry_after_ms: None,
-        jitter: 0,
-        partial_text: None,
-        learned_window: None,
-        mend: None,
-        should_retry: None,
-    };
+    let failure =
+        |message: String| ModelFailure::new(model_call_id.clone(), FailureClass::Unsendable, message);
     let open = session.turn.as_ref().and_then(|turn| turn.model.as_ref());
     let (Some(open), Some(context)) = (open, session_context(session)) else {
         return Err(failure("the model call is not recorded".to_owned()));

@@ -34,6 +34,8 @@ pub(super) enum Derived {
     },
     ModelCallFailed {
         id: String,
+        /// What an answer that was not kept has used, and its price.
+        spent: Option<(Usage, i64)>,
     },
     RequestOpened(String),
     /// The session needs this blob.
@@ -125,7 +127,8 @@ pub(super) fn derive(event: &Event) -> Vec<Derived> {
             cost_micro_usd: body.cost_micro_usd,
         }],
         EventBody::ModelCallFailed(body) => {
-            vec![Derived::ModelCallFailed { id: body.model_call_id.to_string() }]
+            let spent = body.usage.map(|usage| (usage, body.cost_micro_usd));
+            vec![Derived::ModelCallFailed { id: body.model_call_id.to_string(), spent }]
         }
         EventBody::RequestOpened(body) => vec![Derived::RequestOpened(body.request_id.to_string())],
         _ => Vec::new(),

@@ -62,7 +62,12 @@ pub(super) fn apply(conn: &Connection, at: At, derived: &Derived) -> Result<()> 
             spent(conn, at, id, usage, *cost_micro_usd)?;
             model_call_over(conn, id)
         }
-        Derived::ModelCallFailed { id } => model_call_over(conn, id),
+        Derived::ModelCallFailed { id, spent: used } => {
+            if let Some((usage, cost_micro_usd)) = used {
+                spent(conn, at, id, usage, *cost_micro_usd)?;
+            }
+            model_call_over(conn, id)
+        }
         Derived::RequestOpened(id) => run(
             conn,
             "INSERT INTO request_sessions (request_id, session_no) VALUES (?1, ?2) ON CONFLICT DO NOTHING",

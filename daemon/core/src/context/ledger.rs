@@ -108,8 +108,8 @@ pub fn ledger(session: &Session) -> Option<Ledger> {
         fixed("tools", tokens(epoch.tools.get().len())),
     ];
     items.extend(session.transcript.iter().map(|item| entry(item, tokens(item_bytes(item)))));
-    let window_tokens = epoch.profile.context_window;
-    let reserved = u64::from(crate::turn::output_tokens(&epoch.profile, 0));
+    let window_tokens = session.context_window();
+    let reserved = u64::from(session.output_tokens(0));
     let usable_tokens = window_tokens.saturating_sub(reserved);
     let regions = Region::ALL
         .into_iter()

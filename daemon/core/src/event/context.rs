@@ -143,7 +143,7 @@ pub struct ModelProfile {
 pub struct EpochStarted {
     /// Its number, from 1.
     pub epoch: EpochNo,
-    /// Why: `created`, `model_changed`, `compaction`, `tools_changed`.
+    /// Why: `created`, `model_changed`, `compaction`, `tools_changed`, `request_mended`.
     pub reason: String,
     /// The model as it is spoken to.
     pub profile: ModelProfile,

@@ -288,6 +288,42 @@ pub struct ModelCallFailed {
     /// What the next request leaves out or changes, because this one was refused for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mend: Option<Mend>,
+    /// The most output tokens that the model gives, if the error taught us.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned_output: Option<u32>,
+    /// Which attempt at the same step it was, from 1; 0 in logs that do not say it.
+    #[serde(default)]
+    pub attempt: u32,
+    /// Attempts at one step at most; 0 in logs that do not say it.
+    #[serde(default)]
+    pub max_attempts: u32,
+    /// Tokens of an answer that came and could not be kept: they are paid for all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Their price, in millionths of a US dollar.
+    #[serde(default)]
+    pub cost_micro_usd: i64,
+}
+
+impl ModelCallFailed {
+    /// A failure of which nothing more is known, and after which there is no other attempt.
+    pub fn new(model_call_id: ModelCallId, class: FailureClass, message: String) -> Self {
+        Self {
+            model_call_id,
+            class,
+            message,
+            http_status: None,
+            retry_at_ms: None,
+            partial_text: None,
+            learned_window: None,
+            mend: None,
+            learned_output: None,
+            attempt: 0,
+            max_attempts: 0,
+            usage: None,
+            cost_micro_usd: 0,
+        }
+    }
 }
 
 /// What a request can be mended by after a provider refused it. Each is tried once and holds for the rest of the

@@ -1,7 +1,7 @@
 //! How long a provider asks us to wait, in all the forms in which it is said.
 //!
 //! Invariants: pure; a date is compared with a time that the caller brings. Only for answers that are errors:
-//! some providers send `retry-after` with good answers too.
+//! some providers send `retry-after` with good answers too, and all of them send what is left of a rate.
 
 /// The wait in milliseconds: `retry-after-ms` if it can be read, else `retry-after` as seconds (fractions
 /// allowed) or as an HTTP date, compared with `now_ms`. A time that has passed is no wait at all, which is 0.
@@ -13,6 +13,87 @@ pub fn wait_ms(retry_after_ms: Option<&str>, retry_after: Option<&str>, now_ms: 
             Some(u64::try_from(at_ms.saturating_sub(now_ms)).unwrap_or(0))
         })
     })
+}
+
+/// The wait until a rate that is used up is there again, in milliseconds, from the headers of a 429 that names no
+/// wait: the longest of those whose `remaining` is 0. Names are compared without regard to case.
+///
+/// Anthropic resets at a time (`anthropic-ratelimit-tokens-reset`, RFC 3339), OpenAI and its kin after a duration
+/// (`x-ratelimit-reset-tokens: 6m0s`).
+pub fn reset_wait_ms(headers: &[(&str, &str)], now_ms: i64) -> Option<u64> {
+    let used_up = |name: &str| {
+        let same = headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+        same.and_then(|(_, value)| decimal(value, 1.0)) == Some(0)
+    };
+    headers
+        .iter()
+        .filter_map(|(name, value)| {
+            let name = name.to_ascii_lowercase();
+            if let Some(of) = name.strip_prefix("anthropic-").and_then(|rest| rest.strip_suffix("-reset")) {
+                let at_ms = rfc3339_ms(value)?;
+                let wait = u64::try_from(at_ms.saturating_sub(now_ms)).unwrap_or(0);
+                return used_up(&format!("anthropic-{of}-remaining")).then_some(wait);
+            }
+            let of = name.strip_prefix("x-ratelimit-reset-")?;
+            let wait = duration_ms(value).or_else(|| decimal(value, 1_000.0))?;
+            used_up(&format!("x-ratelimit-remaining-{of}")).then_some(wait)
+        })
+        .max()
+}
+
+/// A duration as `1s`, `6m0s`, `120ms`, `1h2m3.5s`, in milliseconds, rounded up.
+pub fn duration_ms(text: &str) -> Option<u64> {
+    const UNITS: [(&str, f64); 8] = [
+        ("ms", 1.0),
+        ("us", 0.001),
+        ("µs", 0.001),
+        ("ns", 0.000_001),
+        ("s", 1_000.0),
+        ("m", 60_000.0),
+        ("h", 3_600_000.0),
+        ("d", 86_400_000.0),
+    ];
+    let mut rest = text.trim();
+    let mut sum = 0.0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+        let amount: f64 = rest[..end].parse().ok()?;
+        let (unit, size) = UNITS.iter().find(|(unit, _)| rest[end..].starts_with(unit))?;
+        sum += amount * size;
+        rest = &rest[end + unit.len()..];
+    }
+    // A float beyond the range becomes the largest value, as below.
+    sum.is_finite().then_some(sum.ceil() as u64)
+}
+
+/// Milliseconds since 1970 of a time as `2026-11-30T23:59:59.5Z` or with an offset.
+pub fn rfc3339_ms(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (date, time) = text.split_once(['T', 't', ' '])?;
+    let mut parts = date.split('-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    let sane = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !sane || parts.next().is_some() {
+        return None;
+    }
+    let zone = time.find(['Z', 'z', '+', '-'])?;
+    let (clock, zone) = (&time[..zone], &time[zone..]);
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+    let offset_s = match zone.as_bytes().first()? {
+        b'Z' | b'z' => (zone.len() == 1).then_some(0)?,
+        sign => {
+            let (hours, minutes) = zone[1..].split_once(':')?;
+            let seconds = clock_s(&format!("{hours}:{minutes}:00"))?;
+            if *sign == b'-' { -seconds } else { seconds }
+        }
+    };
+    let digits = fraction.bytes().all(|byte| byte.is_ascii_digit()) && !fraction.is_empty();
+    let fraction: f64 = format!("0.{fraction}").parse().ok().filter(|_| digits)?;
+    let seconds = days_since_1970(year, month, day) * 86_400 + clock_s(clock)? - offset_s;
+    Some(seconds * 1_000 + (fraction * 1_000.0).ceil() as i64)
 }
 
 fn decimal(text: &str, factor: f64) -> Option<u64> {
@@ -67,40 +148,5 @@ const fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_form_is_read() {
-        assert_eq!(wait_ms(None, Some("2"), 0), Some(2_000));
-        assert_eq!(wait_ms(None, Some(" 1.5 "), 0), Some(1_500));
-        assert_eq!(wait_ms(Some("250"), Some("9"), 0), Some(250));
-        assert_eq!(wait_ms(Some("soon"), Some("9"), 0), Some(9_000));
-        assert_eq!(wait_ms(None, Some("0"), 0), Some(0));
-        let now = 784_111_770_000;
-        for form in
-            ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
-        {
-            assert_eq!(http_date_s(form), Some(784_111_777), "{form}");
-            assert_eq!(wait_ms(None, Some(form), now), Some(7_000), "{form}");
-        }
-        assert_eq!(wait_ms(None, Some("Sun, 06 Nov 1994 08:49:37 GMT"), now + 60_000), Some(0));
-    }
-
-    #[test]
-    fn nonsense_is_no_wait() {
-        for text in
-            ["", "-1", "nan", "inf", "tomorrow", "Sun, 06 Foo 1994 08:49:37 GMT", "6 Nov 1994", "1 2 3 4 5"]
-        {
-            assert_eq!(wait_ms(None, Some(text), 0), None, "{text}");
-        }
-        assert_eq!(wait_ms(None, None, 0), None);
-        assert_eq!(wait_ms(None, Some("1e300"), 0), Some(u64::MAX));
-    }
-
-    #[test]
-    fn leap_days_count() {
-        assert_eq!(http_date_s("Thu, 29 Feb 2024 00:00:00 GMT"), Some(1_709_164_800));
-        assert_eq!(http_date_s("Tue, 01 Mar 2100 00:00:00 GMT"), Some(4_107_542_400));
-    }
-}
+#[path = "retry_after_tests.rs"]
+mod tests;

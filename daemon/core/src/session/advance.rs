@@ -5,6 +5,7 @@
 
 use super::apply::final_call;
 use super::decide::resumed;
+use super::failed::mended_epoch;
 use super::judge::{next_of_call, unknown, unrun};
 use super::state::Session;
 use crate::call::{Call, Stage};
@@ -174,14 +175,13 @@ fn end_turn(turn: &Turn, ending: &Ending) -> Option<EventBody> {
 /// The end of a model call that is not waited for any more, with what had been shown of it.
 pub(super) fn stopped(open: &OpenModelCall, partial_text: Option<String>) -> ModelCallFailed {
     ModelCallFailed {
-        model_call_id: open.model_call_id.clone(),
-        class: FailureClass::Cancelled,
-        message: "stopped before the answer was complete".to_owned(),
-        http_status: None,
-        retry_at_ms: None,
         partial_text: partial_text.filter(|text| !text.is_empty()),
-        learned_window: None,
-        mend: None,
+        attempt: open.attempt,
+        ..ModelCallFailed::new(
+            open.model_call_id.clone(),
+            FailureClass::Cancelled,
+            "stopped before the answer was complete".to_owned(),
+        )
     }
 }
 
@@ -254,6 +254,12 @@ fn step_boundary(
     if turn.retry.as_ref().is_some_and(|retry| retry.at_ms > stamp.now_ms) {
         return None;
     }
+    // What the last request was refused for is mended before the next one.
+    if let Some(mend) = turn.retry.as_ref().and_then(|retry| retry.mend)
+        && let Some(epoch) = mended_epoch(session, mend)
+    {
+        return Some(epoch.into());
+    }
     Some(call_model(session, turn, stamp))
 }
 
@@ -317,7 +323,7 @@ fn call_model(session: &Session, turn: &Turn, stamp: &mut Stamp) -> EventBody {
     let Some(epoch) = &session.epoch else {
         return finish(turn, TurnStatus::Failed, Some("the session has no epoch".to_owned()));
     };
-    let max_output_tokens = crate::turn::output_tokens(&epoch.profile, turn.truncated_retries);
+    let max_output_tokens = session.output_tokens(turn.truncated_retries);
     match prompt::build(session, session.last_seq, max_output_tokens) {
         Ok(built) => ModelCallStarted {
             model_call_id: ModelCallId::fresh(stamp),

@@ -1,10 +1,11 @@
 //! Folding one fact into the state. Never fails: what does not fit is ignored, because a fact that was recorded
 //! must not brick its session.
 
+use super::failed::is_same_model;
 use super::state::{
-    CLOSED_REQUESTS_KEPT, ClosedRequest, Created, LastEnd, Session, TokenTruth, WaitingInput,
+    CLOSED_REQUESTS_KEPT, ClosedRequest, Created, LastEnd, Learned, Session, TokenTruth, WaitingInput,
 };
-use crate::event::{Block, BlockKind, CallResolution, InterruptRequested};
+use crate::event::{Block, BlockKind, CallResolution, EpochStarted, InterruptRequested};
 use crate::event::{
     Event, EventBody, FailureClass, InputPart, LimitName, ModelCallFailed, ModelCallFinished, Origin,
     PauseReason, RequestClose, RequestClosed, SessionChanged, SessionRecovered, TurnFinished, TurnResumed,
@@ -45,6 +46,7 @@ impl Session {
             }
             EventBody::InputDelivered(body) => self.apply_delivery(&body.input_id, event),
             EventBody::EpochStarted(body) => {
+                self.learn_from_epoch(body);
                 self.epoch = Some(Arc::new(body.clone()));
                 self.speaker = Some(Arc::new(Speaker {
                     provider: body.profile.provider.clone(),
@@ -150,7 +152,7 @@ impl Session {
     fn apply_answer(&mut self, body: &ModelCallFinished, event: &Event) {
         self.usage = self.usage.plus(body.usage);
         self.cost_micro_usd = self.cost_micro_usd.saturating_add(body.cost_micro_usd);
-        let Some(profile) = self.epoch.as_ref().map(|epoch| epoch.profile.clone()) else { return };
+        let Some(profile) = self.profile_in_use() else { return };
         let Some(speaker) = self.speaker.clone() else { return };
         let Some(turn) = &mut self.turn else { return };
         if let Some(open) = turn.model.take()
@@ -191,8 +193,34 @@ impl Session {
         }
     }
 
+    /// Another model has taught nothing yet; a mend that was waiting for its epoch has found it.
+    fn learn_from_epoch(&mut self, body: &EpochStarted) {
+        let same = self.epoch.as_ref().is_some_and(|epoch| is_same_model(&epoch.profile, &body.profile));
+        if !same {
+            self.learned = Learned::default();
+        }
+        let mend =
+            self.turn.as_mut().and_then(|turn| turn.retry.as_mut()).and_then(|retry| retry.mend.take());
+        if let Some(mend) = mend
+            && same
+            && !self.learned.mends.contains(&mend)
+        {
+            self.learned.mends.push(mend);
+        }
+    }
+
     fn apply_failure(&mut self, body: &ModelCallFailed) {
+        if let Some(usage) = body.usage {
+            self.usage = self.usage.plus(usage);
+            self.cost_micro_usd = self.cost_micro_usd.saturating_add(body.cost_micro_usd);
+        }
+        self.learned.window = body.learned_window.or(self.learned.window);
+        self.learned.output = body.learned_output.or(self.learned.output);
         self.with_turn(|turn| {
+            if let Some(usage) = body.usage {
+                turn.usage = turn.usage.plus(usage);
+                turn.cost_micro_usd = turn.cost_micro_usd.saturating_add(body.cost_micro_usd);
+            }
             let attempt = turn
                 .model
                 .take()
@@ -200,8 +228,10 @@ impl Session {
                 .map_or(1, |open| open.attempt);
             turn.retry = body.retry_at_ms.map(|at_ms| Retry {
                 model_call_id: body.model_call_id.clone(),
-                attempt,
+                // A mended request is another request: it does not use up an attempt.
+                attempt: attempt.saturating_sub(u32::from(body.mend.is_some())),
                 at_ms,
+                mend: body.mend,
             });
             if body.retry_at_ms.is_none() && turn.ending.is_none() {
                 turn.failure =

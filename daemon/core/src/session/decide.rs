@@ -190,6 +190,7 @@ fn create_facts(
 }
 
 fn start_epoch(draft: &mut Draft, mut epoch: crate::event::EpochStarted, stamp: &Stamp) {
+    super::failed::carry(&draft.session, &mut epoch);
     epoch.epoch = draft.session.epoch.as_ref().map_or(1, |current| current.epoch + 1);
     draft.record(epoch, Origin::Daemon, stamp);
 }

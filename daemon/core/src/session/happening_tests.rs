@@ -119,9 +119,13 @@ pub(super) fn model_failure(model_call_id: &ModelCallId, dice: Dice) -> ModelFai
         retry_after_ms: (dice[2].is_multiple_of(4)).then(|| u64::from(dice[3]) * 3_000),
         jitter: u64::from(dice[4]),
         partial_text: None,
-        learned_window: None,
-        mend: None,
-        should_retry: None,
+        learned_window: (dice[5] % 8 == 5).then(|| u64::from(dice[3]) * 1_000),
+        mend: (dice[5] % 4 == 2).then(|| {
+            [Mend::StripThinking, Mend::OmitThinkingForm, Mend::OmitStreamOptions, Mend::RenameMaxTokens]
+                [usize::from(dice[3] % 4)]
+        }),
+        should_retry: (dice[5] % 8 == 3).then_some(dice[3].is_multiple_of(2)),
+        learned_output: (dice[5] % 8 == 7).then(|| u32::from(dice[3]) * 100),
     }
 }
 

@@ -12,6 +12,7 @@ mod apply;
 mod calls;
 mod decide;
 mod effects;
+mod failed;
 mod judge;
 mod open;
 mod report;
@@ -20,7 +21,7 @@ mod state;
 pub use decide::{Decision, decide};
 pub use effects::pending_effects;
 pub use open::{audit, open_work, summary};
-pub use state::{ClosedRequest, Created, LastEnd, Session, TokenTruth, WaitingInput};
+pub use state::{ClosedRequest, Created, LastEnd, Learned, Session, TokenTruth, WaitingInput};
 
 pub(crate) use advance::resumed_by_itself;
 pub(crate) use decide::Draft;
@@ -32,6 +33,8 @@ mod happening_tests;
 mod log_tests;
 #[cfg(test)]
 mod machine_tests;
+#[cfg(test)]
+mod mend_tests;
 #[cfg(test)]
 mod restart_tests;
 #[cfg(test)]

@@ -4,21 +4,22 @@
 //! only if it can be sent back.
 
 use super::decide::Draft;
+use super::failed::failure_facts;
 use super::state::Session;
 use crate::call::is_eligible;
 use crate::command::{CallEnd, CheckedCall, ModelAnswer, ModelFailure, Reject, Report};
 use crate::event::{
     BlockKind, CallCheck, CallFinished, CallInspected, Coverage, EventBody, FailureClass, FilesChanged,
-    ModelCallFailed, ModelCallFinished, Origin,
+    ModelCallFinished, Origin,
 };
 use crate::ids::{CallId, ModelCallId, Stamp};
 use crate::retry;
-use crate::turn::{can_grow, fate};
+use crate::turn::{OpenModelCall, can_grow, fate};
 
 pub(super) fn report_facts(draft: &mut Draft, report: Report, stamp: &mut Stamp) -> Result<(), Reject> {
     match report {
         Report::ModelFinished(answer) => answer_facts(draft, *answer, stamp),
-        Report::ModelFailed(failure) => failure_facts(draft, *failure, stamp),
+        Report::ModelFailed(failure) => failure_facts(draft, *failure, None, stamp),
         Report::Inspected { call_id, found } => {
             if !awaits_inspection(&draft.session, &call_id) {
                 return Err(Reject::Late("the call does not wait for its inspection"));
@@ -52,9 +53,10 @@ fn awaits_inspection(session: &Session, call_id: &CallId) -> bool {
 }
 
 fn answer_facts(draft: &mut Draft, answer: ModelAnswer, stamp: &Stamp) -> Result<(), Reject> {
-    let attempt = expect_open(&draft.session, &answer.model_call_id)?;
+    let attempt = expect_open(&draft.session, &answer.model_call_id)?.attempt;
     if let Some(fault) = unsendable(&draft.session, &answer) {
-        return failure_facts(draft, refused_answer(answer, &fault, attempt), stamp);
+        let spent = answer.usage_reported.then_some(answer.usage);
+        return failure_facts(draft, refused_answer(answer, &fault, attempt), spent, stamp);
     }
     let price = draft.session.epoch.as_ref().map(|epoch| epoch.profile.price).unwrap_or_default();
     let checks = answer
@@ -86,10 +88,12 @@ fn answer_facts(draft: &mut Draft, answer: ModelAnswer, stamp: &Stamp) -> Result
 /// Why an answer could not be sent back in the next request, if so. It must not enter the conversation, which
 /// could never be sent again.
 fn unsendable(session: &Session, answer: &ModelAnswer) -> Option<String> {
-    let profile = &session.epoch.as_ref()?.profile;
+    let profile = session.profile_in_use()?;
     let retries = session.turn.as_ref()?.truncated_retries;
-    let fate = fate(&answer.blocks, &answer.stop, can_grow(profile, retries));
-    fate.keeps_content().then(|| crate::prompt::answer_fault(session, &answer.model_call_id, &answer.blocks)).flatten()
+    let fate = fate(&answer.blocks, &answer.stop, can_grow(&profile, retries));
+    fate.keeps_content()
+        .then(|| crate::prompt::answer_fault(session, &answer.model_call_id, &answer.blocks))
+        .flatten()
 }
 
 fn refused_answer(answer: ModelAnswer, fault: &str, attempt: u32) -> ModelFailure {
@@ -100,46 +104,25 @@ fn refused_answer(answer: ModelAnswer, fault: &str, attempt: u32) -> ModelFailur
         .filter_map(|block| block.text.as_deref())
         .collect();
     ModelFailure {
-        model_call_id: answer.model_call_id,
-        class: FailureClass::Malformed,
-        message: format!("the provider's answer could not be sent back to it ({fault}); it was not kept"),
-        http_status: None,
-        retry_after_ms: None,
         jitter: u64::from(attempt),
         partial_text: Some(words.join("\n")).filter(|text| !text.is_empty()),
-        learned_window: None,
-        mend: None,
-        should_retry: None,
+        ..ModelFailure::new(
+            answer.model_call_id,
+            FailureClass::Malformed,
+            format!("the provider's answer could not be sent back to it ({fault}); it was not kept"),
+        )
     }
 }
 
-fn failure_facts(draft: &mut Draft, failure: ModelFailure, stamp: &Stamp) -> Result<(), Reject> {
-    let attempt = expect_open(&draft.session, &failure.model_call_id)?;
-    let retry_at_ms = draft.session.settings.as_ref().and_then(|settings| {
-        retry::wait_ms(&settings.limits, failure.class, attempt, failure.retry_after_ms, failure.jitter)
-            .map(|wait| stamp.now_ms.saturating_add(wait))
-    });
-    let body = ModelCallFailed {
-        model_call_id: failure.model_call_id,
-        class: failure.class,
-        message: failure.message,
-        http_status: failure.http_status,
-        retry_at_ms,
-        partial_text: failure.partial_text,
-        learned_window: failure.learned_window,
-        mend: None,
-    };
-    draft.record(body, Origin::Daemon, stamp);
-    Ok(())
-}
-
-fn expect_open(session: &Session, model_call_id: &ModelCallId) -> Result<u32, Reject> {
+pub(super) fn expect_open<'a>(
+    session: &'a Session,
+    model_call_id: &ModelCallId,
+) -> Result<&'a OpenModelCall, Reject> {
     session
         .turn
         .as_ref()
         .and_then(|turn| turn.model.as_ref())
         .filter(|open| open.model_call_id == *model_call_id)
-        .map(|open| open.attempt)
         .ok_or(Reject::Late("the model call is over"))
 }
 

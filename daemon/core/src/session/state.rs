@@ -1,6 +1,8 @@
 //! The state of a session: everything the fold of its log knows.
 
-use crate::event::{Delivery, EpochStarted, InputPart, Parent, Settings, TurnStatus, Usage};
+use crate::event::{
+    Delivery, EpochStarted, InputPart, Mend, ModelProfile, Parent, Settings, TurnStatus, Usage,
+};
 use crate::ids::{InputId, RequestId, Seq, SessionId, TurnNo};
 use crate::path_bytes::PathBytes;
 use crate::projection::CallCounts;
@@ -109,6 +111,19 @@ pub struct Session {
     pub closed_requests: VecDeque<ClosedRequest>,
     /// What tokens really were.
     pub token_truth: TokenTruth,
+    /// What errors of the model in use have taught.
+    pub learned: Learned,
+}
+
+/// What errors of a model have taught about it. Another model is another matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
+    /// Tokens of prompt and answer together.
+    pub window: Option<u64>,
+    /// Tokens of one answer at most.
+    pub output: Option<u32>,
+    /// What its requests are mended by, in the order in which that was found out.
+    pub mends: Vec<Mend>,
 }
 
 /// Closed requests that are remembered in the state; older ones are found in the log.
@@ -132,6 +147,38 @@ impl Session {
     /// Its id; empty before the first event.
     pub fn session_id(&self) -> SessionId {
         self.created.as_ref().map_or_else(|| SessionId::new(""), |created| created.session_id.clone())
+    }
+
+    /// The model as it is spoken to now: as the epoch has it, with what its errors have taught. Whatever plans a request
+    /// goes by this; what was frozen stays as it is.
+    pub fn profile_in_use(&self) -> Option<ModelProfile> {
+        let mut profile = self.epoch.as_ref()?.profile.clone();
+        if let Some(window) = self.learned.window {
+            profile.context_window = window;
+            // As for every window that is not known beforehand: a quarter is for the answer.
+            let quarter = u32::try_from(window / 4).unwrap_or(u32::MAX).max(1);
+            profile.max_output_tokens = profile.max_output_tokens.min(quarter);
+        }
+        if let Some(output) = self.learned.output {
+            profile.max_output_tokens = profile.max_output_tokens.min(output);
+        }
+        Some(profile)
+    }
+
+    /// Tokens of prompt and answer together: what an error named, else what the epoch says. 0 before the first epoch.
+    pub fn context_window(&self) -> u64 {
+        let frozen = self.epoch.as_ref().map_or(0, |epoch| epoch.profile.context_window);
+        self.learned.window.unwrap_or(frozen)
+    }
+
+    /// The output limit of the next request, after so many retries of a cut answer.
+    pub(crate) fn output_tokens(&self, truncated_retries: u32) -> u32 {
+        let Some(profile) = self.profile_in_use() else { return 0 };
+        let wanted = crate::turn::output_tokens(&profile, truncated_retries);
+        self.learned.window.map_or(wanted, |window| {
+            let est_tokens = crate::context::estimate_prompt(self, self.last_seq);
+            crate::turn::fitting_output(window, est_tokens, wanted).unwrap_or(wanted)
+        })
     }
 
     /// Whether somebody can be asked, now or later.

@@ -301,7 +301,8 @@ impl Decoder {
             error.class(None, false),
             format!("the stream broke off with {kind}: {}", error.message),
         );
-        failure.learned_window = error.window;
+        failure.learned_window = error.window.filter(|_| failure.class == FailureClass::ContextExceeded);
+        failure.retry_after_ms = error.retry_delay_ms;
         failure
     }
 
