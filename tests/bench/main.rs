@@ -16,6 +16,7 @@
     reason = "a bench prints its figures and reports by failing"
 )]
 
+mod decode;
 mod figures;
 mod floor;
 mod idle;
@@ -38,7 +39,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// `[read|command|start|idle]... [--runs R] [--steps N]`; all parts when none is named.
+    /// `[read|command|start|idle|decode]... [--runs R] [--steps N]`; all parts when none is named.
     fn from_args() -> Self {
         let mut plan = Self { parts: Vec::new(), runs: 7, steps: 50 };
         let mut args = std::env::args().skip(1);
@@ -50,8 +51,10 @@ impl Plan {
                 "--bench" => {}
                 "--runs" => plan.runs = number(),
                 "--steps" => plan.steps = number(),
-                "read" | "command" | "start" | "idle" => plan.parts.push(arg),
-                other => panic!("{other}: not one of read, command, start, idle, --runs R, --steps N"),
+                "read" | "command" | "start" | "idle" | "decode" => plan.parts.push(arg),
+                other => {
+                    panic!("{other}: not one of read, command, start, idle, decode, --runs R, --steps N")
+                }
             }
         }
         plan
@@ -75,6 +78,9 @@ fn main() {
     }
     if plan.wants("idle") {
         idle::measure(plan.runs, plan.steps);
+    }
+    if plan.wants("decode") {
+        decode::measure(plan.runs);
     }
     println!("load at the end: {}", figures::load());
 }

@@ -1,9 +1,10 @@
 //! One attempt at a model call.
 
 use super::Inner;
+use crate::model::CallFailure;
 use crate::ports::{Delta, DeltaSource, EffectMessage, SessionContext};
 use agentd_core::command::{CheckedCall, Report};
-use agentd_core::event::BlockCall;
+use agentd_core::event::{BlockCall, FailureClass};
 use agentd_core::ids::ModelCallId;
 use agentd_core::model::live::{LiveDelta, LiveKind};
 use bytes::Bytes;
@@ -19,6 +20,14 @@ pub(super) async fn call(
 ) -> Report {
     let environment = wing.environments.of(&session.session_id);
     let answer = match wing.parts.providers.find(&session.profile.provider, &environment) {
+        Ok(provider) if provider.dialect != session.profile.dialect => Err(CallFailure::new(
+            FailureClass::Unsendable,
+            format!(
+                "provider {0} is spoken to in another protocol than when this session began to speak to it; \
+                 `agentctl set {1} --model {0}/{2}` begins anew with the new one",
+                provider.name, session.session_id, session.profile.model
+            ),
+        )),
         Ok(provider) => {
             let on_delta = |piece: LiveDelta| {
                 // Live text is lossy: a full mailbox drops it, the finished answer holds the whole.

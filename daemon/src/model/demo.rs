@@ -11,9 +11,9 @@
 
 use super::http::finish;
 use super::outcome::{Answer, CallFailure};
-use agentd_core::event::FailureClass;
-use agentd_core::model::anthropic::AnswerReader;
+use agentd_core::event::{Dialect, FailureClass};
 use agentd_core::model::live::{LiveDelta, Progress};
+use agentd_core::model::reader::AnswerReader;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub(super) async fn call(
 ) -> Result<Answer, CallFailure> {
     let broken = |failure| CallFailure::decoding(failure, "demo");
     let stream = answer(body)?;
-    let mut reader = AnswerReader::new();
+    let mut reader = AnswerReader::new(Dialect::Anthropic);
     let pieces = stream.len().div_ceil(PIECE_BYTES).max(1) as u64;
     let pause = Duration::from_micros((PAUSES_MS * 1_000 / pieces).min(PAUSE_MAX_MS * 1_000));
     for piece in stream.chunks(PIECE_BYTES) {

@@ -12,7 +12,7 @@ fn tools() -> Value {
 }
 
 fn read(bytes: &[u8]) -> Decoded {
-    let mut reader = AnswerReader::new();
+    let mut reader = AnswerReader::new(agentd_core::event::Dialect::Anthropic);
     for chunk in bytes.chunks(PIECE_BYTES) {
         reader.push(chunk, &mut |_| {}).unwrap();
     }

@@ -12,11 +12,11 @@ use agentd_core::event::{Dialect, FailureClass};
 use agentd_core::limits::{
     MODEL_CONNECT_TIMEOUT_S, MODEL_POOL_IDLE_S, RESPONSE_STREAM_MAX_BYTES, STREAM_TAIL_MS,
 };
-use agentd_core::model::anthropic::AnswerReader;
 use agentd_core::model::ids::IdRule;
 use agentd_core::model::live::{DecodeFailure, Decoded, LiveDelta, Progress};
+use agentd_core::model::reader::AnswerReader;
 use bytes::Bytes;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Response, Url};
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -75,14 +75,7 @@ impl Models {
         if provider.is_demo() {
             return demo::call(seed, &body, &mut on_delta).await;
         }
-        if provider.dialect != Dialect::Anthropic {
-            let message = format!(
-                "{} is configured with a protocol that this version does not speak yet; use protocol = \"anthropic\"",
-                provider.place()
-            );
-            return Err(CallFailure::new(FailureClass::Unsendable, message));
-        }
-        let url = provider.messages_url().map_err(|why| {
+        let url = provider.endpoint().map_err(|why| {
             let message = format!("providers.{}.base_url cannot be used: {why}", provider.name);
             CallFailure::new(FailureClass::BadRequest, provider.without_key(&message))
         })?;
@@ -102,7 +95,7 @@ impl Models {
             provider,
             first_byte_by,
             on_delta: &mut on_delta,
-            reader: AnswerReader::new(),
+            reader: AnswerReader::new(provider.dialect),
             heard: false,
         };
         let request_id = refusal::request_id(response.headers());
@@ -203,9 +196,11 @@ fn headers(provider: &Provider, url: &Url) -> Result<HeaderMap, CallFailure> {
             format!("{what} of provider {} holds characters that cannot be sent", provider.name),
         )
     };
-    let version = HeaderValue::from_str(provider.version_for(url))
-        .map_err(|_| bad("the version".to_owned(), FailureClass::BadRequest))?;
-    headers.insert("anthropic-version", version);
+    if provider.dialect == Dialect::Anthropic {
+        let version = HeaderValue::from_str(provider.version_for(url))
+            .map_err(|_| bad("the version".to_owned(), FailureClass::BadRequest))?;
+        headers.insert("anthropic-version", version);
+    }
     for (name, value) in &provider.headers {
         let broken = || bad(format!("header {name:?}"), FailureClass::BadRequest);
         let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| broken())?;
@@ -218,10 +213,16 @@ fn headers(provider: &Provider, url: &Url) -> Result<HeaderMap, CallFailure> {
     }
     match &provider.key {
         Some(key) if !key.expose().is_empty() => {
-            let mut text = HeaderValue::from_str(key.expose())
+            let (name, value) = match provider.dialect {
+                Dialect::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),
+                Dialect::OpenAiChat | Dialect::OpenAiResponses => {
+                    (AUTHORIZATION, format!("Bearer {}", key.expose()))
+                }
+            };
+            let mut text = HeaderValue::from_str(&value)
                 .map_err(|_| bad("the key".to_owned(), FailureClass::Credentials))?;
             text.set_sensitive(true);
-            headers.insert("x-api-key", text);
+            headers.insert(name, text);
         }
         _ if provider.needs_key(url) => {
             let message = format!(
@@ -284,8 +285,16 @@ impl Reading<'_> {
     }
 
     async fn next_chunk(&mut self, response: &mut Response) -> Result<Option<Bytes>, CallFailure> {
-        let by = if self.heard { Instant::now() + self.provider.idle_timeout } else { self.first_byte_by };
+        let by = if self.reader.has_stop() {
+            Instant::now() + Duration::from_millis(STREAM_TAIL_MS)
+        } else if self.heard {
+            Instant::now() + self.provider.idle_timeout
+        } else {
+            self.first_byte_by
+        };
         match timeout_at(by, response.chunk()).await {
+            // The answer has said how it stopped: what else was to come is welcome, not needed.
+            Ok(Err(_)) | Err(_) if self.reader.has_stop() => Ok(None),
             Ok(Ok(chunk)) => {
                 self.heard |= chunk.as_ref().is_some_and(|chunk| !chunk.is_empty());
                 Ok(chunk)
@@ -396,6 +405,10 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 #[cfg(test)]
 #[path = "http_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "chat_tests.rs"]
+mod chat_tests;
 
 #[cfg(test)]
 #[path = "tls_tests.rs"]

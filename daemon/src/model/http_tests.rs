@@ -9,18 +9,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-const KEY: &str = "sk-ant-secret-key";
-const HEAD: &str =
+pub(super) const KEY: &str = "sk-ant-secret-key";
+pub(super) const HEAD: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nrequest-id: req_7\r\nretry-after: 31\r\n";
 const START: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"usage\":{\"input_tokens\":3}}}\n\n";
 const HALF: &str = "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"é北😀\"}}\n\n";
 const REST: &str = "data: {\"type\":\"content_block_stop\",\"index\":0}\n\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}\n\ndata: {\"type\":\"message_stop\"}\n\n";
 
 /// One request as the server saw it: which connection it came on, its head in lower case, its body.
-struct Seen {
-    connection: usize,
-    head: String,
-    body: String,
+pub(super) struct Seen {
+    pub(super) connection: usize,
+    pub(super) head: String,
+    pub(super) body: String,
 }
 
 /// Reads one request; none when the client hung up.
@@ -44,7 +44,7 @@ async fn request(stream: &mut TcpStream) -> Option<(String, String)> {
 }
 
 /// A server that answers every request by `answer`, and tells what it saw.
-async fn serve<F>(
+pub(super) async fn serve<F>(
     answer: impl Fn(TcpStream) -> F + Send + Sync + 'static,
 ) -> (SocketAddr, mpsc::UnboundedReceiver<Seen>)
 where
@@ -73,16 +73,16 @@ where
     (address, seen)
 }
 
-fn chunked(text: &str) -> String {
+pub(super) fn chunked(text: &str) -> String {
     format!("{HEAD}transfer-encoding: chunked\r\n\r\n{:x}\r\n{text}\r\n0\r\n\r\n", text.len())
 }
 
-fn plain(status: &str, headers: &str, body: &str) -> String {
+pub(super) fn plain(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
 }
 
 /// A server with one fixed answer, after which the connection stays open.
-async fn fixed(text: String) -> (SocketAddr, mpsc::UnboundedReceiver<Seen>) {
+pub(super) async fn fixed(text: String) -> (SocketAddr, mpsc::UnboundedReceiver<Seen>) {
     serve(move |mut stream| {
         let text = text.clone();
         async move {
@@ -93,18 +93,18 @@ async fn fixed(text: String) -> (SocketAddr, mpsc::UnboundedReceiver<Seen>) {
     .await
 }
 
-fn provider(address: SocketAddr) -> Provider {
+pub(super) fn provider(address: SocketAddr) -> Provider {
     let mut provider = Provider::anthropic("local", &format!("http://{address}"), Some(Secret::new(KEY)));
     provider.first_byte_timeout = Duration::from_secs(20);
     provider.idle_timeout = Duration::from_secs(20);
     provider
 }
 
-async fn call(provider: &Provider) -> Result<Answer, CallFailure> {
+pub(super) async fn call(provider: &Provider) -> Result<Answer, CallFailure> {
     Models::new().call(provider, "m_1", Bytes::from_static(b"{\"model\":\"x\"}"), |_| {}).await
 }
 
-async fn failure(answer: String) -> CallFailure {
+pub(super) async fn failure(answer: String) -> CallFailure {
     let (address, _seen) = fixed(answer).await;
     let failure = call(&provider(address)).await.unwrap_err();
     assert!(failure.message.contains("local (127.0.0.1:"), "{}", failure.message);
@@ -355,9 +355,8 @@ async fn what_cannot_work_is_not_sent() {
     assert!(
         failure.class == FailureClass::BadRequest && failure.message.contains("providers.local.base_url")
     );
-    let other =
-        Provider { dialect: Dialect::OpenAiChat, ..Provider::anthropic("o", "http://127.0.0.1:1", None) };
-    assert_eq!(call(&other).await.unwrap_err().class, FailureClass::Unsendable);
+    let no_key = Provider::new("openai", Dialect::OpenAiChat, "https://api.openai.com/v1", None);
+    assert_eq!(call(&no_key).await.unwrap_err().class, FailureClass::Credentials);
     let bad_key = Provider::anthropic("local", "http://127.0.0.1:1", Some(Secret::new("a\nb")));
     let failure = call(&bad_key).await.unwrap_err();
     assert!(failure.class == FailureClass::Credentials && !failure.message.contains("a\nb"));
@@ -367,7 +366,7 @@ async fn what_cannot_work_is_not_sent() {
 fn each_way_has_its_client() {
     let way = |base: &str| {
         let provider = Provider::anthropic("p", base, None);
-        Way::of(&provider.messages_url().unwrap(), &provider)
+        Way::of(&provider.endpoint().unwrap(), &provider)
     };
     assert_eq!(way("http://localhost:1"), Way::Local);
     assert_eq!(way("http://127.9.9.9"), Way::Local);

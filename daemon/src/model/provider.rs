@@ -34,15 +34,16 @@ pub struct Provider {
 /// The base URL that stands for the scripted model in this process.
 const DEMO_URL: &str = "demo:tour";
 const ANTHROPIC_HOST: &str = "api.anthropic.com";
+const OPENAI_HOST: &str = "api.openai.com";
 const NEWEST_VERSION: &str = "2026-10-21";
 const COMMON_VERSION: &str = "2023-06-01";
 
 impl Provider {
-    /// A provider of the Anthropic dialect with the default deadlines and nothing else set.
-    pub fn anthropic(name: &str, base_url: &str, key: Option<Secret>) -> Self {
+    /// A provider with the default deadlines and nothing else set.
+    pub fn new(name: &str, dialect: Dialect, base_url: &str, key: Option<Secret>) -> Self {
         Self {
             name: name.to_owned(),
-            dialect: Dialect::Anthropic,
+            dialect,
             base_url: base_url.to_owned(),
             key,
             version: None,
@@ -53,9 +54,14 @@ impl Provider {
         }
     }
 
+    /// The same of the Anthropic dialect.
+    pub fn anthropic(name: &str, base_url: &str, key: Option<Secret>) -> Self {
+        Self::new(name, Dialect::Anthropic, base_url, key)
+    }
+
     /// The provider of `demo/tour`: a script in this process, without key and network.
     pub fn demo() -> Self {
-        Self::anthropic("demo", DEMO_URL, None)
+        Self::new("demo", Dialect::Anthropic, DEMO_URL, None)
     }
 
     pub(super) fn is_demo(&self) -> bool {
@@ -70,7 +76,7 @@ impl Provider {
 
     /// Whether it is known to answer nobody without a key.
     pub(super) fn needs_key(&self, url: &Url) -> bool {
-        url.host_str() == Some(ANTHROPIC_HOST)
+        matches!(url.host_str(), Some(ANTHROPIC_HOST | OPENAI_HOST))
     }
 
     pub(super) fn version_for(&self, url: &Url) -> &str {
@@ -81,16 +87,28 @@ impl Provider {
         }
     }
 
-    /// Where messages are posted; the error says what is wrong with the base URL.
-    pub(super) fn messages_url(&self) -> Result<Url, String> {
+    /// Where requests are posted; the error says what is wrong with the base URL. Anthropic's convention is a base
+    /// without `/v1`, OpenAI's one with it or with whatever stands there at that server; each is forgiven the
+    /// other's form, and a base that is the whole address.
+    pub(super) fn endpoint(&self) -> Result<Url, String> {
         let mut url = Url::parse(&self.base_url).map_err(|error| error.to_string())?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err("it must begin with http:// or https:// and name a host".to_owned());
         }
         let path = url.path().trim_end_matches('/');
-        let path = path.strip_suffix("/messages").unwrap_or(path);
-        let path = path.strip_suffix("/v1").unwrap_or(path);
-        let path = format!("{path}/v1/messages");
+        let path = match self.dialect {
+            Dialect::Anthropic => {
+                let path = path.strip_suffix("/messages").unwrap_or(path);
+                let path = path.strip_suffix("/v1").unwrap_or(path);
+                format!("{path}/v1/messages")
+            }
+            Dialect::OpenAiChat | Dialect::OpenAiResponses => {
+                let last =
+                    if self.dialect == Dialect::OpenAiChat { "/chat/completions" } else { "/responses" };
+                let path = path.strip_suffix(last).unwrap_or(path);
+                format!("{}{last}", if path.is_empty() { "/v1" } else { path })
+            }
+        };
         url.set_path(&path);
         Ok(url)
     }
@@ -135,21 +153,41 @@ mod tests {
             "https://h.example/v1/",
             "https://h.example/v1/messages",
         ] {
-            let url = Provider::anthropic("a", base, None).messages_url().unwrap();
+            let url = Provider::new("a", Dialect::Anthropic, base, None).endpoint().unwrap();
             assert_eq!(url.as_str(), "https://h.example/v1/messages", "{base}");
         }
-        let url =
-            Provider::anthropic("a", "http://127.0.0.1:8080/api/anthropic/", None).messages_url().unwrap();
+        let url = Provider::new("a", Dialect::Anthropic, "http://127.0.0.1:8080/api/anthropic/", None)
+            .endpoint()
+            .unwrap();
         assert_eq!(url.as_str(), "http://127.0.0.1:8080/api/anthropic/v1/messages");
         for base in ["", "h.example", "file:///etc/passwd", "http://"] {
-            assert!(Provider::anthropic("a", base, None).messages_url().is_err(), "{base}");
+            assert!(Provider::new("a", Dialect::Anthropic, base, None).endpoint().is_err(), "{base}");
+        }
+    }
+
+    #[test]
+    fn chat_completions_are_found_below_every_usual_base() {
+        for (base, endpoint) in [
+            ("http://h.example:8080", "http://h.example:8080/v1/chat/completions"),
+            ("https://h.example/v1", "https://h.example/v1/chat/completions"),
+            ("https://h.example/v1/", "https://h.example/v1/chat/completions"),
+            ("https://h.example/v1/chat/completions", "https://h.example/v1/chat/completions"),
+            ("https://h.example/v1beta/openai/", "https://h.example/v1beta/openai/chat/completions"),
+            ("https://h.example/api/v1", "https://h.example/api/v1/chat/completions"),
+        ] {
+            let provider = Provider::new("o", Dialect::OpenAiChat, base, None);
+            assert_eq!(provider.endpoint().unwrap().as_str(), endpoint, "{base}");
         }
     }
 
     #[test]
     fn a_key_appears_nowhere() {
-        let provider =
-            Provider::anthropic("a", "https://user:pw@h.example:444/x", Some(Secret::new(" sk-abc\n")));
+        let provider = Provider::new(
+            "a",
+            Dialect::Anthropic,
+            "https://user:pw@h.example:444/x",
+            Some(Secret::new(" sk-abc\n")),
+        );
         assert!(!format!("{provider:?}").contains("sk-abc"));
         assert_eq!(provider.place(), "a (h.example:444)");
         assert_eq!(provider.without_key("bad key sk-abc!"), "bad key [key]!");
@@ -159,8 +197,8 @@ mod tests {
     #[test]
     fn the_version_follows_the_host() {
         let at = |base: &str| {
-            let provider = Provider::anthropic("a", base, None);
-            provider.version_for(&provider.messages_url().unwrap()).to_owned()
+            let provider = Provider::new("a", Dialect::Anthropic, base, None);
+            provider.version_for(&provider.endpoint().unwrap()).to_owned()
         };
         assert_eq!(at("https://api.anthropic.com"), "2026-10-21");
         assert_eq!(at("https://gateway.example"), "2023-06-01");

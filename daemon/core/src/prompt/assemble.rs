@@ -24,11 +24,7 @@ pub(super) fn assemble<'a>(
     request(epoch, messages(listener(session, epoch), items), max_output_tokens)
 }
 
-fn request<'a>(
-    epoch: &'a EpochStarted,
-    messages: Vec<Message<'a>>,
-    max_output_tokens: u32,
-) -> Request<'a> {
+fn request<'a>(epoch: &'a EpochStarted, messages: Vec<Message<'a>>, max_output_tokens: u32) -> Request<'a> {
     let continuation = matches!(messages.last(), Some(Message::Assistant(_)));
     Request {
         profile: &epoch.profile,
@@ -62,8 +58,7 @@ fn messages<'a>(listener: Listener<'a>, items: impl Iterator<Item = &'a Item>) -
             }
             Content::Result { provider_call_id, position, text, is_error, .. } => {
                 let known = usize::try_from(*position).ok().and_then(|place| open.get(place));
-                let provider_call_id =
-                    known.cloned().unwrap_or_else(|| Cow::Borrowed(&**provider_call_id));
+                let provider_call_id = known.cloned().unwrap_or_else(|| Cow::Borrowed(&**provider_call_id));
                 ours.results
                     .push((*position, UserPart::ToolResult { provider_call_id, text, is_error: *is_error }));
             }

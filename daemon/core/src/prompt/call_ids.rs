@@ -27,7 +27,13 @@ impl<'a> CallIds<'a> {
     }
 
     /// The id of the next call. `own`: the server that is spoken to made `id` itself.
-    pub(super) fn next(&mut self, own: bool, id: &'a str, answer: &ModelCallId, place: usize) -> Cow<'a, str> {
+    pub(super) fn next(
+        &mut self,
+        own: bool,
+        id: &'a str,
+        answer: &ModelCallId,
+        place: usize,
+    ) -> Cow<'a, str> {
         let takes = if own { self.form.takes(id) } else { self.form.takes_foreign(id) };
         let id = if takes && !self.used.contains(id) {
             Cow::Borrowed(id)

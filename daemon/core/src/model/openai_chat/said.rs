@@ -29,8 +29,16 @@ pub(crate) enum Stored {
 }
 
 /// Fields of a message that reasoning cannot come in.
-const TAKEN_FIELDS: [&str; 8] =
-    ["role", "content", "tool_calls", "tool_call_id", "reasoning_details", "name", "function_call", "refusal"];
+const TAKEN_FIELDS: [&str; 8] = [
+    "role",
+    "content",
+    "tool_calls",
+    "tool_call_id",
+    "reasoning_details",
+    "name",
+    "function_call",
+    "refusal",
+];
 
 impl Stored {
     /// Reads a block; none if it is not of this dialect.
@@ -46,12 +54,8 @@ impl Stored {
                 let free = !TAKEN_FIELDS.contains(&field.as_str());
                 if free { string("text").map(|text| Self::Reasoning(field, text)) } else { None }
             }
-            "reasoning_details" => {
-                array("reasoning_details").map(|details| Self::Details(details.into()))
-            }
-            "thinking" => {
-                array("thinking").map(|_| Self::Thinking)
-            }
+            "reasoning_details" => array("reasoning_details").map(|details| Self::Details(details.into())),
+            "thinking" => array("thinking").map(|_| Self::Thinking),
             _ => None,
         }
     }

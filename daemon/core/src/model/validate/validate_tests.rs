@@ -70,8 +70,7 @@ pub(crate) fn assert_sendable(decoded: &Decoded) {
     let calls = decoded.blocks.iter().filter_map(|block| block.call.as_ref());
     let mut parts: Vec<UserPart<'_>> = calls.map(|call| result(&call.provider_call_id)).collect();
     parts.push(UserPart::Text("go on"));
-    let messages =
-        vec![Message::User(vec![UserPart::Text("go")]), said(&blocks), Message::User(parts)];
+    let messages = vec![Message::User(vec![UserPart::Text("go")]), said(&blocks), Message::User(parts)];
     assert_eq!(check(TOOLS, "system", messages), []);
 }
 
@@ -95,8 +94,7 @@ fn pairing_is_checked() {
     let call = raw(r#"{"type":"tool_use","id":"a","name":"write","input":{}}"#);
     let words = raw(r#"{"type":"text","text":"hm"}"#);
     let go = || Message::User(vec![UserPart::Text("go")]);
-    let with =
-        |parts: Vec<UserPart<'static>>| vec![go(), said(&[&call]), Message::User(parts)];
+    let with = |parts: Vec<UserPart<'static>>| vec![go(), said(&[&call]), Message::User(parts)];
     let cases = [
         (with(vec![UserPart::Text("x")]), vec![("call_unanswered", Some(1), None)]),
         (with(vec![result("a"), result("z")]), vec![("result_orphan", Some(2), Some(1))]),
@@ -157,10 +155,7 @@ fn messages_and_blocks_are_checked() {
         [("text_empty", Some(0), Some(0))]
     );
     let words = raw(r#"{"type":"text","text":"hm"}"#);
-    assert_eq!(
-        check(TOOLS, "", vec![said(&[&words]), go()]),
-        [("first_not_user", Some(0), None)]
-    );
+    assert_eq!(check(TOOLS, "", vec![said(&[&words]), go()]), [("first_not_user", Some(0), None)]);
 }
 
 #[test]
@@ -187,11 +182,8 @@ fn tools_are_checked() {
     );
     assert_eq!(tools(&marked), [("too_many_markers", None)]);
     let call = raw(r#"{"type":"tool_use","id":"a","name":"write","input":{}}"#);
-    let messages = vec![
-        Message::User(vec![UserPart::Text("go")]),
-        said(&[&call]),
-        Message::User(vec![result("a")]),
-    ];
+    let messages =
+        vec![Message::User(vec![UserPart::Text("go")]), said(&[&call]), Message::User(vec![result("a")])];
     assert_eq!(check("[]", "", messages), [("tools_missing", None, None)]);
 }
 
