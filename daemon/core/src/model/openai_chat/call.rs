@@ -72,6 +72,11 @@ impl<'a> Piece<'a> {
         })
     }
 
+    /// Whether it says nothing but arguments, and so begins no call.
+    fn only_goes_on(&self) -> bool {
+        self.name.is_none() && self.has_args()
+    }
+
     fn has_args(&self) -> bool {
         !matches!(self.args, Args::Blank(_))
     }
@@ -180,9 +185,12 @@ impl Calls {
                 Some(at) => {
                     let call = &self.calls[at];
                     match &piece.id {
-                        Some(id) if !call.id.is_empty() && *id != call.id => {
-                            known.map_or(Place::New, |at| self.at(at, piece))
-                        }
+                        Some(id) if !call.id.is_empty() && *id != call.id => match known {
+                            Some(at) => self.at(at, piece),
+                            // Older vLLM makes up an id for each piece.
+                            None if call.wants_more() && piece.only_goes_on() => Place::At(at),
+                            None => Place::New,
+                        },
                         _ => self.at(at, piece),
                     }
                 }
@@ -219,16 +227,14 @@ impl Calls {
             let other = !same_id || (call.closing.is_closed() && piece.has_args());
             return if other { Place::New } else { Place::At(at) };
         }
-        if !call.closing.is_closed() {
+        if !call.closing.is_closed() || !piece.has_args() {
             return Place::At(at);
         }
-        if !piece.has_args() {
-            return Place::At(at);
+        match same_id {
+            true if call.args.as_str().as_bytes() == piece.args.bytes() => Place::Echo,
+            true if call.has_stand_in() => Place::At(at),
+            _ => Place::New,
         }
-        if same_id && call.args.as_str().as_bytes() == piece.args.bytes() {
-            return Place::Echo;
-        }
-        Place::New
     }
 
     /// The finished blocks. `limited` says that an output limit may have ended the answer inside the last call.
@@ -269,6 +275,10 @@ impl OpenCall {
             bytes += name.len();
         }
         let args = piece.args.bytes();
+        if piece.has_args() && self.has_stand_in() {
+            self.args = Growing::default();
+            self.closing = Closing::default();
+        }
         self.args.push(args);
         self.closing.push(args);
         bytes += args.len();
@@ -286,6 +296,16 @@ impl OpenCall {
             }
         }
         bytes
+    }
+
+    fn wants_more(&self) -> bool {
+        !self.name.is_empty() && !self.closing.is_closed()
+    }
+
+    /// Some proxies begin a call with an empty object and then send its arguments.
+    fn has_stand_in(&self) -> bool {
+        let args = self.args.as_str();
+        args.len() <= 8 && args.trim() == "{}"
     }
 
     fn is_nothing(&self) -> bool {

@@ -38,8 +38,6 @@ pub struct Decoder {
     thinking: Option<Thinking>,
     text: Option<Shown>,
     refusal: Option<Shown>,
-    /// Parts of content that are no text, as they came.
-    others: Vec<Box<str>>,
     calls: Calls,
     /// How many of them have begun.
     begun: usize,
@@ -136,8 +134,7 @@ impl Decoder {
 
     /// The answer, or why there is none.
     pub fn finish(mut self, ids: &IdRule<'_>) -> Result<Decoded, DecodeFailure> {
-        let is_empty = self.begun == 0 && self.others.is_empty();
-        if self.finish_reason.is_none() && (!self.done || is_empty) {
+        if self.finish_reason.is_none() && (!self.done || self.begun == 0) {
             let what = if self.done {
                 "the stream ended without an answer"
             } else {
@@ -160,7 +157,6 @@ impl Decoder {
         let mut blocks: Vec<Block> = self.reasoning.and_then(Reasoning::finish).into_iter().collect();
         blocks.extend(self.thinking.and_then(Thinking::finish));
         blocks.extend(self.text.and_then(text_block));
-        blocks.extend(self.others.into_iter().filter_map(other_block));
         let calls = self.calls.finish(limited, ids, &mut warnings);
         let says = |block: &&Block| block.kind == BlockKind::Text;
         if let Some(text) =
@@ -235,19 +231,21 @@ impl Decoder {
             grow(&mut self.refusal, &mut self.begun, &words, on_delta);
         }
         self.calls.begin_delta();
-        if let Some(raw) = delta.get("tool_calls") {
+        let entries = match delta.get("tool_calls") {
             // Some proxies send a single call without its list.
-            let single = raw.starts_with('{').then(|| serde_json::from_str(raw).ok()).flatten();
-            let entries = list(raw).or_else(|| single.map(|entry| vec![entry]));
-            let Some(entries) = entries else {
-                return Err(self.malformed("tool_calls is not a list"));
-            };
-            for entry in entries {
-                self.call(Piece::read(entry.get()), whole)?;
-            }
-        }
-        if let Some(old) = delta.get("function_call") {
+            Some(raw) if raw.starts_with('{') => serde_json::from_str(raw).ok().map(|entry| vec![entry]),
+            Some(raw) => list(raw),
+            None => Some(Vec::new()),
+        };
+        let Some(entries) = entries else {
+            return Err(self.malformed("tool_calls is not a list"));
+        };
+        // A gateway may say the same call in both forms.
+        if let Some(old) = delta.get("function_call").filter(|_| entries.is_empty()) {
             self.call(Piece::read_old(old), whole)?;
+        }
+        for entry in entries.iter().filter(|entry| entry.get() != "null") {
+            self.call(Piece::read(entry.get()), whole)?;
         }
         Ok(())
     }
@@ -297,12 +295,8 @@ impl Decoder {
                 self.content_bytes += words.len();
                 grow(&mut self.refusal, &mut self.begun, &words, on_delta);
             }
-            Some(_) => {
-                self.others.push(raw.into());
-                self.begun += 1;
-                self.pieces += 1;
-                self.content_bytes = self.content_bytes.saturating_add(raw.len());
-            }
+            // A reference, an image: nothing that could be sent back.
+            Some(_) => self.warnings.add(UNKNOWN_PIECE),
         }
         Ok(())
     }
@@ -468,11 +462,6 @@ fn text_block(mut shown: Shown) -> Option<Block> {
     Some(Block { kind: BlockKind::Text, raw: Arc::from(raw), text, call: None, altered: false })
 }
 
-fn other_block(raw: Box<str>) -> Option<Block> {
-    let raw = RawValue::from_string(raw.into()).ok()?;
-    Some(Block { kind: BlockKind::Other, raw: Arc::from(raw), text: None, call: None, altered: false })
-}
-
 /// Whether a text is, or holds, a call in the form in which models write it for their own server.
 fn looks_like_call(text: &str) -> bool {
     const MARKS: [&str; 6] = [
@@ -494,4 +483,4 @@ fn looks_like_call(text: &str) -> bool {
 
 #[cfg(test)]
 #[path = "decode_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -15,5 +15,8 @@ pub use decode::Decoder;
 pub use encode::{body_bytes, encode, request_hash};
 
 #[cfg(test)]
+#[path = "bound_tests.rs"]
+mod bound_tests;
+#[cfg(test)]
 #[path = "fixture_tests.rs"]
 mod fixture_tests;
