@@ -177,6 +177,42 @@ pub(crate) fn request_closed(style: Style, end: &v1::RequestEnd, origin: &str, b
     }
 }
 
+/// What the next request is mended by, in words for people. A word of a newer daemon is shown as it is.
+fn mended(word: &str) -> String {
+    match word {
+        "strip_thinking" => "without the thinking of earlier answers".to_owned(),
+        "omit_thinking_form" => "without asking for thinking".to_owned(),
+        "omit_stream_options" => "without stream_options".to_owned(),
+        "rename_max_tokens" => "with the other name of max_tokens".to_owned(),
+        other => format!("mended ({})", safe::inline(other)),
+    }
+}
+
+/// The line of a failed model call: what happens next comes first, then why.
+pub(crate) fn model_failure(style: Style, at_ms: i64, failure: &v1::ModelFailure) -> (String, Ink) {
+    let why = format!(
+        "({}): {}",
+        safe::inline(&failure.class),
+        safe::inline_cut(&failure.message, style.room(28).max(200))
+    );
+    if !failure.mend.is_empty() {
+        return (format!("! refused, asking again {} {why}", mended(&failure.mend)), Ink::Yellow);
+    }
+    let Some(retry_at_ms) = failure.retry_at_ms else {
+        return (format!("! the model call failed {why}"), Ink::Red);
+    };
+    let when = match u64::try_from(retry_at_ms.saturating_sub(at_ms)) {
+        Ok(wait) if wait > 0 => format!("in {}", words::span(wait)),
+        _ => "now".to_owned(),
+    };
+    let attempt = match (failure.attempt, failure.max_attempts) {
+        (0, _) => String::new(),
+        (attempt, 0) => format!(", attempt {}", attempt.saturating_add(1)),
+        (attempt, most) => format!(", attempt {} of {most}", attempt.saturating_add(1)),
+    };
+    (format!("! the model call failed, asking again {when}{attempt} {why}"), Ink::Yellow)
+}
+
 /// The line at the end of a turn.
 pub(crate) fn turn_end(style: Style, end: &v1::TurnEnd) -> Vec<String> {
     let status = words::turn_status(end.status);

@@ -183,24 +183,22 @@ impl Transcript {
             }
         }
         self.live.drop_source(&answer.model_call_id);
+        if !answer.warnings.is_empty() && self.flowing.is_some() {
+            out.push(Piece::Flow("\n".to_owned()));
+        }
         self.flowing = None;
+        for warning in &answer.warnings {
+            let text = safe::inline_cut(warning, self.style.room(10).max(80));
+            out.extend(self.dim(&format!("  (noted: {text})")));
+        }
         out
     }
 
     fn model_failure(&mut self, at_ms: i64, failure: &v1::ModelFailure) -> Vec<Piece> {
         let had_shown = self.live.drop_source(&failure.model_call_id);
         self.flowing = None;
-        let room = self.style.room(28).max(80);
-        let mut line = format!(
-            "! the model call failed ({}): {}",
-            safe::inline(&failure.class),
-            safe::inline_cut(&failure.message, room)
-        );
-        if let Some(retry_at_ms) = failure.retry_at_ms {
-            let wait = u64::try_from(retry_at_ms.saturating_sub(at_ms)).unwrap_or(0);
-            line.push_str(&format!("; new attempt in {}", words::span(wait)));
-        }
-        let mut out = vec![Piece::Line(self.style.paint(Ink::Red, &line))];
+        let (line, ink) = lines::model_failure(self.style, at_ms, failure);
+        let mut out = vec![Piece::Line(self.style.paint(ink, &line))];
         if had_shown {
             out.extend(self.dim("  the text above is not part of the conversation"));
         }

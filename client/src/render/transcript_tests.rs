@@ -151,16 +151,60 @@ fn a_failed_attempt_is_said_not_to_count() {
             class: "cut".into(),
             message: "the stream ended".into(),
             retry_at_ms: Some(2_500),
+            attempt: 1,
+            max_attempts: 8,
+            ..Default::default()
         }),
     );
     failed.at_ms = 1_000;
     pieces.extend(transcript.event(&failed));
     assert_eq!(
         shown(&pieces),
-        "Half\n! the model call failed (cut): the stream ended; new attempt in 1.5 s\n  \
+        "Half\n! the model call failed, asking again in 1.5 s, attempt 2 of 8 (cut): the stream ended\n  \
          the text above is not part of the conversation\n"
     );
     assert_eq!(transcript.open_text(), "");
+}
+
+#[test]
+fn a_failure_says_what_happens_next() {
+    let line = |change: fn(&mut v1::ModelFailure)| {
+        let mut failure =
+            v1::ModelFailure { class: "bad_request".into(), message: "no\x1b".into(), ..Default::default() };
+        change(&mut failure);
+        shown(&transcript().event(&event("model_call_failed", Body::ModelFailure(failure))))
+    };
+    assert_eq!(line(|_| {}), "! the model call failed (bad_request): no\\x1b\n");
+    assert_eq!(
+        line(|failure| (failure.mend, failure.retry_at_ms) = ("strip_thinking".into(), Some(0))),
+        "! refused, asking again without the thinking of earlier answers (bad_request): no\\x1b\n"
+    );
+    assert_eq!(
+        line(|failure| failure.mend = "x\x1b".into()),
+        "! refused, asking again mended (x\\x1b) (bad_request): no\\x1b\n"
+    );
+    assert_eq!(
+        line(|failure| failure.retry_at_ms = Some(0)),
+        "! the model call failed, asking again now (bad_request): no\\x1b\n"
+    );
+    assert_eq!(
+        line(|failure| (failure.retry_at_ms, failure.attempt) = (Some(i64::MAX), u32::MAX)).lines().count(),
+        1
+    );
+}
+
+#[test]
+fn what_was_odd_about_an_answer_is_noted_below_it() {
+    let mut transcript = transcript();
+    let mut pieces = transcript.delta(&delta("m_1", "text", 0, "Done"));
+    let answer = v1::Answer {
+        model_call_id: "m_1".into(),
+        blocks: vec![v1::AnswerBlock { kind: "text".into(), text: "Done".into() }],
+        warnings: vec!["no stop reason\x1b".into(), "two".into()],
+        ..Default::default()
+    };
+    pieces.extend(transcript.event(&event("model_call_finished", Body::Answer(answer))));
+    assert_eq!(shown(&pieces), "Done\n  (noted: no stop reason\\x1b)\n  (noted: two)\n");
 }
 
 #[test]

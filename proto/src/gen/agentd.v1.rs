@@ -1575,6 +1575,9 @@ pub struct Answer {
     pub stop_raw: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "4")]
     pub usage: ::core::option::Option<Usage>,
+    /// What was odd about the answer and was mended or only noted, for people.
+    #[prost(string, repeated, tag = "5")]
+    pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// One block of an answer.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1597,6 +1600,19 @@ pub struct ModelFailure {
     /// When the next attempt is made; absent when there is none.
     #[prost(int64, optional, tag = "4")]
     pub retry_at_ms: ::core::option::Option<i64>,
+    /// Which attempt at the same step it was, from 1; 0 where it is not known.
+    #[prost(uint32, tag = "5")]
+    pub attempt: u32,
+    /// Attempts at one step at most; 0 where it is not known.
+    #[prost(uint32, tag = "6")]
+    pub max_attempts: u32,
+    /// What the next request is mended by, because this one was refused for it: `strip_thinking`,
+    /// `omit_thinking_form`, `omit_stream_options`, `rename_max_tokens`; empty otherwise.
+    #[prost(string, tag = "7")]
+    pub mend: ::prost::alloc::string::String,
+    /// Tokens of an answer that came and could not be kept.
+    #[prost(message, optional, tag = "8")]
+    pub usage: ::core::option::Option<Usage>,
 }
 /// Something about a call that is not its result.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

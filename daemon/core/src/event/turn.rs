@@ -341,6 +341,18 @@ pub enum Mend {
     RenameMaxTokens,
 }
 
+impl Mend {
+    /// The outside word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::StripThinking => "strip_thinking",
+            Self::OmitThinkingForm => "omit_thinking_form",
+            Self::OmitStreamOptions => "omit_stream_options",
+            Self::RenameMaxTokens => "rename_max_tokens",
+        }
+    }
+}
+
 /// A fact was added for the model, the only way to add one inside an epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NoticeAdded {

@@ -130,12 +130,17 @@ fn turn_body(body: &EventBody) -> Option<Body> {
                 .collect(),
             stop_raw: body.stop.raw.clone().unwrap_or_default(),
             usage: Some(usage(&body.usage)),
+            warnings: body.warnings.clone(),
         }),
         EventBody::ModelCallFailed(body) => Body::ModelFailure(v1::ModelFailure {
             model_call_id: body.model_call_id.to_string(),
             class: body.class.as_str().to_owned(),
             message: body.message.clone(),
             retry_at_ms: body.retry_at_ms,
+            attempt: body.attempt,
+            max_attempts: body.max_attempts,
+            mend: body.mend.map(|mend| mend.as_str().to_owned()).unwrap_or_default(),
+            usage: body.usage.as_ref().map(usage),
         }),
         EventBody::RequestOpened(body) => Body::Request(v1::RequestInfo {
             request_id: body.request_id.to_string(),
