@@ -20,6 +20,16 @@ pub(super) struct RawRequest {
 }
 
 impl RawRequest {
+    /// Its method and target, as `POST /v1/messages`.
+    pub(super) fn line(&self) -> String {
+        format!("{} {}", self.method, self.target)
+    }
+
+    /// Its target without the query.
+    pub(super) fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }

@@ -5,31 +5,44 @@
 //! server is dropped. Answers are bytes under the test's control: where they are cut, when they stall, how
 //! they end.
 //!
-//! The rules live beside their dialect ([`anthropic`]); routing is by path, so a second dialect is a second
-//! folder. Deliberately absent: TLS, HTTP/2, and any cleverness about what a model would say.
+//! The server speaks every [`Dialect`], each with its rules in its own folder; the path tells which one is asked in,
+//! and one script serves them all. The rules alone are [`refusal`]. Deliberately absent: TLS, HTTP/2, and any
+//! cleverness about what a model would say.
 
+mod answer;
 pub mod anthropic;
 pub mod delivery;
+mod dialect;
 mod http;
+mod images;
+mod ledger;
+mod models;
+pub mod openai;
+mod refusal;
 mod request;
 #[cfg(test)]
 mod scripted_tests;
 mod serve;
 
-pub use anthropic::Answer;
+pub use answer::Answer;
 pub use delivery::{Cut, Gate};
-pub use request::{Received, Times, ToolResult};
+pub use dialect::Dialect;
+pub use ledger::Ledger;
+pub use models::ListedModel;
+pub use openai::Quirk;
+pub use refusal::{Refusal, Rules, refusal};
+pub use request::{Called, Received, Times, ToolResult};
 
 use crate::deadline::Deadline;
 use crate::watched::Watched;
-use anthropic::Ledger;
+use models::Models;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::watch;
 
-/// The only key the server takes.
+/// The only key the server takes, in every dialect.
 pub const API_KEY: &str = "sk-ant-scripted-0000";
 
 /// What decides about the next answer when the queue is empty.
@@ -39,12 +52,15 @@ type Responder = Box<dyn FnMut(&Received) -> Answer + Send>;
 struct Script {
     queue: VecDeque<Answer>,
     responder: Option<Responder>,
+    rules: Rules,
+    models: Option<Models>,
 }
 
 /// What the server has seen.
 #[derive(Default)]
 struct Seen {
     requests: Vec<Received>,
+    lookups: Vec<Received>,
     ledger: Ledger,
     violations_expected: bool,
 }
@@ -87,7 +103,12 @@ impl ScriptedModel {
         server
     }
 
-    /// The base URL, without a path.
+    /// The base URL as clients of `dialect` take it.
+    pub fn base_url_for(&self, dialect: Dialect) -> String {
+        format!("{}{}", self.base_url(), dialect.base_path())
+    }
+
+    /// The base URL, without a path: what clients of Anthropic's dialect take.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -95,6 +116,21 @@ impl ScriptedModel {
     /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Changes what the server takes, from the next request on.
+    pub fn rules(&self, change: impl FnOnce(&mut Rules)) {
+        change(&mut self.script().rules);
+    }
+
+    /// Lists these models from now on. Without a list, a client that asks for one gets a 404.
+    pub fn list_models(&self, models: impl IntoIterator<Item = ListedModel>) {
+        self.script().models = Some(Models::Listed(models.into_iter().collect()));
+    }
+
+    /// Answers every request for models with this.
+    pub fn list_models_as(&self, status: u16, body: serde_json::Value) {
+        self.script().models = Some(Models::Raw(status, body));
     }
 
     /// Adds an answer to the end of the queue.
@@ -119,6 +155,12 @@ impl ScriptedModel {
     /// Every request so far, in order of arrival, refused ones too.
     pub fn requests(&self) -> Vec<Received> {
         self.shared.seen.read(|seen| seen.requests.clone())
+    }
+
+    /// Every GET that was not for an answer, such as for the list of models. They are not among the requests, and
+    /// never violations.
+    pub fn lookups(&self) -> Vec<Received> {
+        self.shared.seen.read(|seen| seen.lookups.clone())
     }
 
     /// The newest request.
@@ -149,12 +191,14 @@ impl ScriptedModel {
         });
     }
 
-    /// What was refused, one line each.
+    /// What was refused, one line each; not what a switch of [`Rules`] refused, which the test asked for.
     pub fn violations(&self) -> Vec<String> {
         self.shared.seen.read(|seen| {
             let refused = seen.requests.iter().enumerate();
             refused
-                .filter_map(|(n, request)| Some(format!("request {n}: {}", request.refused.as_ref()?)))
+                .filter_map(|(n, request)| Some((n, request.refused.as_ref()?)))
+                .filter(|(_, refusal)| !refusal.switched)
+                .map(|(n, refusal)| format!("request {n}: {refusal}"))
                 .collect()
         })
     }

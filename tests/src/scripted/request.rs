@@ -1,7 +1,8 @@
 //! A request as a test looks at it.
 
-use super::anthropic::{Refusal, message_blocks, without_cache_markers};
+use super::anthropic::{message_blocks, without_cache_markers};
 use super::http::RawRequest;
+use super::{Dialect, Refusal, openai};
 use serde_json::Value;
 use std::time::Instant;
 
@@ -12,16 +13,31 @@ pub struct ToolResult {
     pub tool_use_id: String,
     /// Its text, blocks joined.
     pub text: String,
-    /// Whether it is flagged as an error.
+    /// Whether it is flagged as an error; never in Chat Completions, which has no such flag.
     pub is_error: bool,
     /// Index of the message it stands in.
     pub message: usize,
+}
+
+/// A call in a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Called {
+    /// Its id.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments; null when they are no JSON.
+    pub args: Value,
+    /// The whole block or call as it stands in the request, with fields that only its provider knows.
+    pub raw: Value,
 }
 
 /// One request that the server received.
 #[derive(Clone, Debug)]
 pub struct Received {
     pub(super) raw: RawRequest,
+    /// The dialect that its path is of.
+    pub dialect: Dialect,
     /// Its body as JSON; null when it is none.
     pub json: Value,
     /// Why it was refused, if it was.
@@ -50,7 +66,8 @@ impl Received {
     pub(super) fn new(raw: RawRequest, first_byte: Instant) -> Self {
         let times = Times { first_byte, last_byte: Instant::now(), answered: None };
         let json = serde_json::from_slice(&raw.body).unwrap_or(Value::Null);
-        Self { raw, json, refused: None, answered: false, hung_up: false, times }
+        let dialect = Dialect::of_path(raw.path()).unwrap_or_else(|| super::models::dialect(&raw));
+        Self { raw, dialect, json, refused: None, answered: false, hung_up: false, times }
     }
 
     /// The answer went out to where the script ends it.
@@ -61,7 +78,7 @@ impl Received {
 
     /// Its method and target, as `POST /v1/messages`.
     pub fn line(&self) -> String {
-        format!("{} {}", self.raw.method, self.raw.target)
+        self.raw.line()
     }
 
     /// A header, by its name in lower case.
@@ -84,19 +101,44 @@ impl Received {
         self.json["messages"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// The text of the newest user message, blocks joined; tool results are not text.
+    /// The text of the newest user message, blocks joined; tool results are not text, and a message of nothing else
+    /// has none. In Chat Completions, where results are messages, it is all that the user said since the last answer.
     pub fn last_user_text(&self) -> String {
-        let last = self.messages().iter().rev().find(|message| message["role"] == "user");
-        last.map(text_of_blocks).unwrap_or_default()
+        match self.dialect {
+            Dialect::Anthropic => {
+                let last = self.messages().iter().rev().find(|message| message["role"] == "user");
+                last.map(text_of_blocks).unwrap_or_default()
+            }
+            Dialect::OpenAi => {
+                let since = self.messages().rsplit(|message| message["role"] == "assistant").next();
+                let said = since.into_iter().flatten().filter(|message| message["role"] == "user");
+                said.map(openai::content_text).collect::<Vec<_>>().join("\n")
+            }
+        }
     }
 
     /// Every text of every user message, in order.
     pub fn user_texts(&self) -> Vec<String> {
-        self.messages().iter().filter(|message| message["role"] == "user").map(text_of_blocks).collect()
+        let said = self.messages().iter().filter(|message| message["role"] == "user");
+        match self.dialect {
+            Dialect::Anthropic => said.map(text_of_blocks).collect(),
+            Dialect::OpenAi => said.map(openai::content_text).collect(),
+        }
     }
 
     /// Every tool result, in order.
     pub fn tool_results(&self) -> Vec<ToolResult> {
+        if self.dialect == Dialect::OpenAi {
+            let results = openai::tool_results(self.messages());
+            return results
+                .map(|(message, id, text)| ToolResult {
+                    tool_use_id: id.to_owned(),
+                    text,
+                    is_error: false,
+                    message,
+                })
+                .collect();
+        }
         let mut results = Vec::new();
         for (index, message) in self.messages().iter().enumerate() {
             for block in message_blocks(message) {
@@ -113,6 +155,53 @@ impl Received {
         results
     }
 
+    /// Every call, in order.
+    pub fn calls(&self) -> Vec<Called> {
+        let said = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        match self.dialect {
+            Dialect::Anthropic => {
+                let blocks = self.messages().iter().flat_map(message_blocks);
+                let calls = blocks.filter(|block| block["type"] == "tool_use");
+                calls
+                    .map(|raw| Called {
+                        id: said(&raw["id"]),
+                        name: said(&raw["name"]),
+                        args: raw["input"].clone(),
+                        raw,
+                    })
+                    .collect()
+            }
+            Dialect::OpenAi => {
+                let calls = self.messages().iter().filter_map(|message| message["tool_calls"].as_array());
+                calls
+                    .flatten()
+                    .map(|raw| Called {
+                        id: said(&raw["id"]),
+                        name: said(&raw["function"]["name"]),
+                        args: serde_json::from_str(&said(&raw["function"]["arguments"]))
+                            .unwrap_or(Value::Null),
+                        raw: raw.clone(),
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    /// The thinking of every answer that came back with some, in order.
+    pub fn thinking(&self) -> Vec<String> {
+        let said = self.messages().iter().filter(|message| message["role"] == "assistant");
+        match self.dialect {
+            Dialect::Anthropic => said
+                .flat_map(message_blocks)
+                .filter_map(|block| Some(block["thinking"].as_str()?.to_owned()))
+                .collect(),
+            Dialect::OpenAi => said
+                .filter_map(|message| message["reasoning_content"].as_str().or(message["reasoning"].as_str()))
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+
     /// The results of one call. A request that the API takes has at most one.
     pub fn results_of(&self, tool_use_id: &str) -> Vec<ToolResult> {
         self.tool_results().into_iter().filter(|result| result.tool_use_id == tool_use_id).collect()
@@ -125,26 +214,31 @@ impl Received {
         results.remove(0)
     }
 
-    /// Ids of every tool use block, in order.
+    /// Ids of every call, in order.
     pub fn tool_use_ids(&self) -> Vec<String> {
-        let blocks = self.messages().iter().flat_map(message_blocks);
-        blocks
-            .filter(|block| block["type"] == "tool_use")
-            .filter_map(|block| Some(block["id"].as_str()?.into()))
-            .collect()
+        self.calls().into_iter().map(|call| call.id).collect()
     }
 
     /// Names of the tools that are offered.
     pub fn tool_names(&self) -> Vec<String> {
-        let tools = self.json["tools"].as_array();
-        tools.into_iter().flatten().filter_map(|tool| Some(tool["name"].as_str()?.to_owned())).collect()
+        let tools = self.json["tools"].as_array().into_iter().flatten();
+        let name = |tool: &Value| match self.dialect {
+            Dialect::Anthropic => Some(tool["name"].as_str()?.to_owned()),
+            Dialect::OpenAi => Some(tool["function"]["name"].as_str()?.to_owned()),
+        };
+        tools.filter_map(name).collect()
     }
 
     /// The system text, blocks joined.
     pub fn system_text(&self) -> String {
-        match &self.json["system"] {
-            Value::String(text) => text.clone(),
-            blocks => result_text(blocks),
+        match (self.dialect, &self.json["system"]) {
+            (Dialect::OpenAi, _) => {
+                let first = self.messages().first();
+                let first = first.filter(|first| first["role"] == "system" || first["role"] == "developer");
+                first.map(openai::content_text).unwrap_or_default()
+            }
+            (Dialect::Anthropic, Value::String(text)) => text.clone(),
+            (Dialect::Anthropic, blocks) => result_text(blocks),
         }
     }
 

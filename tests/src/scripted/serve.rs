@@ -1,9 +1,10 @@
 //! The server's own loop: accept, read, check, ask the script, send.
 
-use super::anthropic::{Answer, Refusal};
+use super::answer::{Answer, Asked, Rendered};
 use super::delivery::{Cut, Step};
-use super::http::{head, read_request};
-use super::{Received, Shared};
+use super::http::{RawRequest, head, read_request};
+use super::refusal::Shape;
+use super::{Dialect, Ledger, Received, Refusal, Rules, Shared, anthropic, models, openai};
 use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
@@ -49,6 +50,10 @@ async fn connection(stream: TcpStream, shared: &Shared) -> io::Result<()> {
         reader.fill_buf().await?;
         let first_byte = Instant::now();
         let Some(raw) = read_request(&mut reader).await? else { return Ok(()) };
+        if raw.method == "GET" && Dialect::of_path(raw.path()).is_none() {
+            look_up(shared, Received::new(raw, first_byte), &mut write).await?;
+            continue;
+        }
         let (index, answer) = take(shared, Received::new(raw, first_byte));
         let after = tokio::select! {
             // In this order: a client that has the whole answer may send its next request before we are polled again.
@@ -71,22 +76,39 @@ async fn connection(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
+/// Answers what is not for the script.
+async fn look_up(shared: &Shared, received: Received, write: &mut OwnedWriteHalf) -> io::Result<()> {
+    let answer = {
+        let script = shared.script.lock().unwrap_or_else(PoisonError::into_inner);
+        models::look_up(&received.raw, script.models.as_ref(), &script.rules)
+    };
+    shared.seen.update(|seen| seen.lookups.push(received));
+    send(write, &answer).await.map(|_| ())
+}
+
 /// Checks a request and decides about its answer. A refused request never reaches the script.
 ///
 /// What is about to be sent goes into the ledger at once: a signature is valid from the moment it exists, even
 /// if the stream that carries it is cut.
-fn take(shared: &Shared, mut received: Received) -> (usize, Answer) {
-    let checked =
-        shared.seen.read(|seen| super::anthropic::check(&received.raw, &received.json, &seen.ledger));
-    let answer = checked.and_then(|()| next_answer(shared, &received));
+fn take(shared: &Shared, mut received: Received) -> (usize, Rendered) {
+    let rules = shared.script.lock().unwrap_or_else(PoisonError::into_inner).rules.clone();
+    let checked = shared.seen.read(|seen| check(&received.raw, &rules, &seen.ledger));
+    let answer = checked.and_then(|dialect| {
+        let answer = next_answer(shared, &received)?;
+        let asked = Asked { dialect, request: &received.json, rules: &rules };
+        answer.render(&asked).map_err(|wrong| broken_script(dialect, wrong))
+    });
     shared.seen.update(|seen| {
         let answer = match answer {
             Ok(answer) => {
-                seen.ledger.record(answer.sent(&received.json));
+                if answer.status == 200 {
+                    seen.ledger.record(received.dialect, &received.json, &answer.body);
+                }
                 answer
             }
             Err(refusal) => {
-                let answer = Answer::refusal(&refusal);
+                seen.ledger.record_refusal(&refusal);
+                let answer = Rendered::refusal(&refusal);
                 received.refused = Some(refusal);
                 answer
             }
@@ -96,6 +118,18 @@ fn take(shared: &Shared, mut received: Received) -> (usize, Answer) {
     })
 }
 
+fn check(raw: &RawRequest, rules: &Rules, ledger: &Ledger) -> Result<Dialect, Refusal> {
+    let dialect = Dialect::of_path(raw.path()).ok_or_else(|| match models::dialect(raw) {
+        Dialect::Anthropic => anthropic::not_found(),
+        Dialect::OpenAi => openai::not_found(&raw.line()),
+    })?;
+    match dialect {
+        Dialect::Anthropic => anthropic::check(raw, rules, ledger)?,
+        Dialect::OpenAi => openai::check(raw, rules, ledger)?,
+    }
+    Ok(dialect)
+}
+
 fn next_answer(shared: &Shared, received: &Received) -> Result<Answer, Refusal> {
     let mut script = shared.script.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(answer) = script.queue.pop_front() {
@@ -103,11 +137,18 @@ fn next_answer(shared: &Shared, received: &Received) -> Result<Answer, Refusal> 
     }
     match &mut script.responder {
         Some(responder) => Ok(responder(received)),
-        None => Err(Refusal::new(
-            500,
-            "api_error",
+        None => Err(broken_script(
+            received.dialect,
             format!("the script has no answer for {}", received.summary()),
         )),
+    }
+}
+
+/// A mistake of the test, told to the client as an error of the server.
+fn broken_script(dialect: Dialect, message: String) -> Refusal {
+    match dialect {
+        Dialect::Anthropic => Refusal::new(Shape::Anthropic, 500, "api_error", message),
+        Dialect::OpenAi => Refusal::new(Shape::OpenAi, 500, "server_error", message),
     }
 }
 
@@ -118,7 +159,7 @@ async fn hang_up(reader: &mut BufReader<OwnedReadHalf>) {
     }
 }
 
-async fn send(write: &mut OwnedWriteHalf, answer: &Answer) -> io::Result<After> {
+async fn send(write: &mut OwnedWriteHalf, answer: &Rendered) -> io::Result<After> {
     if let Some(gate) = &answer.hold {
         gate.pass().await;
     }
@@ -126,8 +167,7 @@ async fn send(write: &mut OwnedWriteHalf, answer: &Answer) -> io::Result<After> 
     let framing = if delivery.until_close { "connection: close" } else { "transfer-encoding: chunked" };
     let mut written = Writer { write, size: delivery.write_size };
     written.put(&head(answer.status, &answer.headers, framing)).await?;
-    let body = answer.body();
-    for step in delivery.steps(&body) {
+    for step in delivery.steps(&answer.body) {
         match step {
             Step::Send(piece) => written.piece(piece, delivery.until_close).await?,
             Step::Do(Cut::Close) => {

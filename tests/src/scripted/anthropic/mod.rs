@@ -3,87 +3,51 @@
 //! The rules are those that the real API enforces and that a harness can break; texts are the recorded ones
 //! where a recording exists. Message texts are for people: a client may depend on `error.type` only.
 
-mod answer;
 mod messages;
 mod rules;
+mod stream;
+mod thinking;
 
-pub use answer::Answer;
 pub use messages::{message_blocks, without_cache_markers};
+pub(super) use rules::{Version, check_key};
+pub(super) use stream::{error_body, sent, write};
+pub(super) use thinking::{Place, Seal};
 
 use super::http::RawRequest;
+use super::refusal::Shape;
+use super::{Ledger, Refusal, Rules};
 use serde_json::Value;
-use std::fmt;
 
-/// Why a request is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The HTTP status.
-    pub status: u16,
-    /// `error.type`.
-    pub kind: &'static str,
-    /// `error.message`.
-    pub message: String,
+fn refuse(status: u16, kind: &'static str, message: impl Into<String>) -> Refusal {
+    Refusal::new(Shape::Anthropic, status, kind, message)
 }
 
-impl Refusal {
-    pub(super) fn new(status: u16, kind: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind, message: message.into() }
-    }
-
-    fn invalid(message: impl Into<String>) -> Self {
-        Self::new(400, "invalid_request_error", message)
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.status, self.kind, self.message)
-    }
-}
-
-/// One answer as it was sent: what later requests must give back unchanged.
-#[derive(Clone, Debug, Default)]
-pub struct Sent {
-    /// Thinking blocks, whole, in order.
-    pub thinking: Vec<Value>,
-    /// Ids of its calls.
-    pub tool_use_ids: Vec<String>,
-    /// Its stop reason; none when the stream has no end.
-    pub stop_reason: Option<String>,
-    /// What it was bound to: system, tools and messages of its request.
-    pub prefix: Vec<u8>,
-}
-
-/// What the server has sent so far.
-#[derive(Clone, Debug, Default)]
-pub struct Ledger {
-    sent: Vec<Sent>,
-}
-
-impl Ledger {
-    pub(super) fn record(&mut self, sent: Sent) {
-        self.sent.push(sent);
-    }
-
-    fn last_stop(&self) -> Option<&str> {
-        self.sent.last()?.stop_reason.as_deref()
-    }
-
-    fn thinking(&self, signature: &str) -> Option<(&Sent, &Value)> {
-        self.sent.iter().find_map(|sent| {
-            let block = sent.thinking.iter().find(|block| messages::signature(block) == Some(signature))?;
-            Some((sent, block))
-        })
-    }
-
-    fn by_call(&self, tool_use_id: &str) -> Option<&Sent> {
-        self.sent.iter().rev().find(|sent| sent.tool_use_ids.iter().any(|id| id == tool_use_id))
-    }
+fn invalid(message: impl Into<String>) -> Refusal {
+    refuse(400, "invalid_request_error", message)
 }
 
 /// Checks a whole request. The first broken rule is the answer, as with the real API.
-pub(super) fn check(raw: &RawRequest, json: &Value, ledger: &Ledger) -> Result<(), Refusal> {
-    let version = rules::check_head(raw)?;
-    rules::check_body(raw, json, version)?;
-    messages::check(json, ledger)
+pub(super) fn check(raw: &RawRequest, rules: &Rules, ledger: &Ledger) -> Result<(), Refusal> {
+    let version = rules::check_head(raw, rules)?;
+    check_body(&raw.body, version, rules, ledger)
+}
+
+/// Checks what does not stand in the head.
+pub(super) fn check_body(
+    body: &[u8],
+    version: Version,
+    rules: &Rules,
+    ledger: &Ledger,
+) -> Result<(), Refusal> {
+    if body.len() > rules::BODY_MAX_BYTES {
+        return Err(refuse(413, "request_too_large", "Request exceeds the maximum size"));
+    }
+    let json: Value = serde_json::from_slice(body)
+        .map_err(|error| invalid(format!("The request body is not valid JSON: {error}")))?;
+    rules::check_body(&json, version, rules)?;
+    messages::check(&json, rules, ledger)
+}
+
+pub(super) fn not_found() -> Refusal {
+    refuse(404, "not_found_error", "Not found")
 }
