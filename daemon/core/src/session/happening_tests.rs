@@ -89,6 +89,14 @@ pub(super) fn tool_use(id: &str, name: &str, complete: bool) -> Block {
     }
 }
 
+/// A call that no request can carry: its arguments are not an object.
+pub(super) fn unsendable_use(id: &str, name: &str) -> Block {
+    Block {
+        raw: raw(&format!(r#"{{"type":"tool_use","id":"{id}","name":"{name}","input":[]}}"#)),
+        ..tool_use(id, name, true)
+    }
+}
+
 pub(super) fn model_answer(
     model_call_id: &ModelCallId,
     blocks: Vec<Block>,

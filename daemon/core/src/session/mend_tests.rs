@@ -381,8 +381,7 @@ fn the_servers_word_is_heard() {
 fn an_answer_that_could_not_be_kept_is_paid_for() {
     let mut world = thought();
     let (before, cost) = (world.live.usage, world.live.cost_micro_usd);
-    // The id of an earlier call: the conversation could not be sent with it.
-    world.model_says(vec![tool_use("t1", "read_file", true)], StopClass::ToolUse);
+    world.model_says(vec![unsendable_use("t2", "read_file")], StopClass::ToolUse);
     let failed = failures(&world).pop().unwrap().clone();
     let used = failed.usage.expect("the provider reported it");
     assert_eq!(

@@ -259,9 +259,9 @@ fn an_answer_that_could_not_be_sent_back_is_a_failed_attempt() {
     let mut world = wanted(&workspace(), &["read_file"]);
     world.rest_calls([0; 6]);
     let bad = [
-        vec![tool_use("toolu_1", "read_file", true)],
-        vec![tool_use("a", "read_file", true), tool_use("a", "read_file", true)],
-        vec![tool_use("", "read_file", true)],
+        vec![unsendable_use("a", "read_file")],
+        vec![text("so far"), unsendable_use("b", "read_file")],
+        vec![tool_use("c", "read_file", true), unsendable_use("d", "read_file")],
     ];
     for blocks in bad {
         let before = count(&world, EventKind::ModelCallFailed);

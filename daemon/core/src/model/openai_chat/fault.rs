@@ -7,9 +7,6 @@ use crate::model::failure::{ProviderError, tidy};
 use crate::model::json::{Fields, list};
 use crate::model::live::DecodeFailure;
 
-/// Characters shown of a call that the server did not take.
-const FAILED_CALL_MAX_CHARS: usize = 200;
-
 /// Whether an object is, or holds, an error.
 pub(super) fn is_error(fields: &Fields<'_>, has_choices: bool) -> bool {
     match fields.get("error") {
@@ -34,9 +31,9 @@ pub(super) fn is_error_list(text: &str) -> bool {
 pub(super) fn read(text: &str) -> DecodeFailure {
     let error = ProviderError::read(text.as_bytes());
     let inner = Inner::read(text);
-    if error.code.as_deref() == Some("tool_use_failed") || inner.failed_call.is_some() {
-        let wrote = inner.failed_call.map(|call| format!("; it wrote: {call}")).unwrap_or_default();
-        let message = format!("the server did not take the tool call of the model: {}{wrote}", error.message);
+    if error.code.as_deref() == Some("tool_use_failed") || inner.has_failed_call {
+        // The words hold what the model wrote, shortened.
+        let message = format!("the server did not take the tool call of the model: {}", error.message);
         return DecodeFailure::new(FailureClass::Malformed, message);
     }
     let kind = match (&error.kind, &error.code, inner.status) {
@@ -46,12 +43,16 @@ pub(super) fn read(text: &str) -> DecodeFailure {
     };
     let message = format!("the stream broke off with {kind}: {}", error.message);
     let class = error.class(inner.status, false);
-    DecodeFailure { learned_window: error.window, ..DecodeFailure::new(class, message) }
+    DecodeFailure {
+        learned_window: error.window.filter(|_| class == FailureClass::ContextExceeded),
+        retry_after_ms: error.retry_delay_ms,
+        ..DecodeFailure::new(class, message)
+    }
 }
 
 struct Inner {
     status: Option<u16>,
-    failed_call: Option<String>,
+    has_failed_call: bool,
 }
 
 impl Inner {
@@ -61,10 +62,9 @@ impl Inner {
         let inner = outer.object("error").unwrap_or_default();
         let number =
             |name: &str| [inner.get(name), outer.get(name)].into_iter().flatten().find_map(status_of);
-        let failed = inner.text("failed_generation").map(|call| shortened(&call));
         Self {
             status: number("code").or_else(|| number("status_code")).or_else(|| number("status")),
-            failed_call: failed,
+            has_failed_call: inner.text("failed_generation").is_some(),
         }
     }
 }
@@ -74,12 +74,4 @@ fn status_of(raw: &str) -> Option<u16> {
     let number: u64 = raw.trim_matches('"').parse().ok()?;
     let status = if number >= 10_000 { number / 100 } else { number };
     u16::try_from(status).ok().filter(|status| (400..600).contains(status))
-}
-
-fn shortened(text: &str) -> String {
-    let line = tidy(text);
-    match line.char_indices().nth(FAILED_CALL_MAX_CHARS) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line,
-    }
 }
