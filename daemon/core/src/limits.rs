@@ -221,6 +221,9 @@ pub const AUDIT_PAGE_ROWS: usize = 1_000;
 pub const REQUEST_IDS_PRUNED_PER_STEP: usize = 256;
 /// The smallest window a configuration may give a model: system text, tools and one answer have to fit.
 pub const CONTEXT_WINDOW_MIN: u64 = 2_048;
+/// A rate that is whole again within this is waited for as long as a turn waits at all: a part of it is there earlier. One
+/// that takes longer is the budget of a day.
+pub const RATE_RESET_SOON_MS: u64 = 3_600_000;
 /// The smallest window that an error is believed to name: local servers run with little, but never with less.
 pub const LEARNED_WINDOW_MIN: u64 = 512;
 /// The window of a model that nobody knows: what servers of recent years have at least.

@@ -59,13 +59,13 @@ fn a_proxy_that_wants_credentials_is_named() {
 #[test]
 fn a_wait_is_found_wherever_it_is_said() {
     let retry_info = r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"You exceeded your current quota.","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.4s"}]}}"#;
-    let resets = [("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "6m0s")];
+    let resets = [("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "1m0s")];
     let both = [resets[0], resets[1], ("retry-after", "2")];
     type Row<'a> = (&'a str, u16, &'a [(&'static str, &'a str)], &'a str, Option<u64>);
     let rows: [Row<'_>; 6] = [
         ("the header before the body", 429, &[("retry-after", "2")], retry_info, Some(2_000)),
         ("the body where there is no header", 429, &[], retry_info, Some(34_400)),
-        ("the resets where there is neither", 429, &resets, "", Some(360_000)),
+        ("the resets where there is neither", 429, &resets, "", Some(60_000)),
         ("the resets only behind the others", 429, &both, "", Some(2_000)),
         ("the resets only of a 429", 503, &resets, "", None),
         ("nothing", 429, &[], "", None),

@@ -181,9 +181,8 @@ fn a_definite_status_decides_against_a_vague_type() {
     }
 }
 
-#[test]
-fn the_shapes_and_codes_of_providers() {
-    let rows: [Row; 33] = [
+#[rustfmt::skip]
+const SHAPES: [Row; 33] = [
         (
             429,
             r#"{"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}}"#,
@@ -302,7 +301,10 @@ fn the_shapes_and_codes_of_providers() {
         (404, r#"{"error":"model 'x' not found"}"#, BadRequest),
         (404, r#"{"detail":"Not Found"}"#, BadRequest),
     ];
-    for (status, body, expected) in rows {
+
+#[test]
+fn the_shapes_and_codes_of_providers() {
+    for (status, body, expected) in SHAPES {
         assert_eq!(class(status, body, false), expected, "{status} {body}");
     }
 }
@@ -425,11 +427,73 @@ fn recorded_errors_are_what_they_are() {
     assert_eq!(seen, rows.len());
 }
 
+/// Any JSON, with the names that errors use.
+fn any_json() -> impl Strategy<Value = Value> {
+    let word = prop_oneof![
+        Just("rate_limit_error".to_owned()),
+        Just("429".to_owned()),
+        Just("max_tokens: 5 > 3, maximum context length is é>".to_owned()),
+        Just("34.4s".to_owned()),
+        ".{0,12}",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<u32>().prop_map(Value::from),
+        word.prop_map(Value::from),
+    ];
+    let names = [
+        "error",
+        "message",
+        "detail",
+        "details",
+        "type",
+        "code",
+        "status",
+        "metadata",
+        "raw",
+        "msg",
+        "param",
+        "n_ctx",
+        "retryDelay",
+        "seconds",
+        "violations",
+        "quotaId",
+        "reason",
+        "failed_generation",
+        "error_code",
+    ];
+    leaf.prop_recursive(6, 64, 6, move |inner| {
+        let object =
+            proptest::collection::vec((proptest::sample::select(names.to_vec()), inner.clone()), 0..6);
+        prop_oneof![
+            proptest::collection::vec(inner, 0..4).prop_map(Value::from),
+            object.prop_map(|fields| fields
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect()),
+        ]
+    })
+}
+
 proptest! {
     #[test]
     fn any_body_has_a_class(status in 100_u16..700, body in proptest::collection::vec(any::<u8>(), 0..200)) {
         let error = ProviderError::read(&body);
         let class = error.class(Some(status), false);
         prop_assert!(!matches!(status, 401 | 403) || class == Credentials);
+    }
+
+    #[test]
+    fn any_json_is_read_and_bounded(status in 300_u16..600, value in any_json()) {
+        let error = ProviderError::read(value.to_string().as_bytes());
+        let class = error.class(Some(status), false);
+        let most = MESSAGE_MAX_CHARS + FAILED_GENERATION_MAX_CHARS + 30;
+        prop_assert!(error.message.chars().count() <= most, "{}", error.message.len());
+        prop_assert!(!error.message.contains(|c: char| c.is_control()));
+        prop_assert!(error.mend(Some(status)).is_none() || class == BadRequest);
+        if status == 402 {
+            prop_assert_eq!(class, Quota);
+        }
     }
 }

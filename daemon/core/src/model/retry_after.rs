@@ -3,6 +3,8 @@
 //! Invariants: pure; a date is compared with a time that the caller brings. Only for answers that are errors:
 //! some providers send `retry-after` with good answers too, and all of them send what is left of a rate.
 
+use crate::limits::{RATE_RESET_SOON_MS, RETRY_AFTER_MAX_MS};
+
 /// The wait in milliseconds: `retry-after-ms` if it can be read, else `retry-after` as seconds (fractions
 /// allowed) or as an HTTP date, compared with `now_ms`. A time that has passed is no wait at all, which is 0.
 pub fn wait_ms(retry_after_ms: Option<&str>, retry_after: Option<&str>, now_ms: i64) -> Option<u64> {
@@ -17,6 +19,9 @@ pub fn wait_ms(retry_after_ms: Option<&str>, retry_after: Option<&str>, now_ms: 
 
 /// The wait until a rate that is used up is there again, in milliseconds, from the headers of a 429 that names no
 /// wait: the longest of those whose `remaining` is 0. Names are compared without regard to case.
+///
+/// A reset is when all of the rate is there again; a part of it is there earlier. So the wait is as long as a turn waits,
+/// at most, unless the reset is hours away.
 ///
 /// Anthropic resets at a time (`anthropic-ratelimit-tokens-reset`, RFC 3339), OpenAI and its kin after a duration
 /// (`x-ratelimit-reset-tokens: 6m0s`).
@@ -35,10 +40,23 @@ pub fn reset_wait_ms(headers: &[(&str, &str)], now_ms: i64) -> Option<u64> {
                 return used_up(&format!("anthropic-{of}-remaining")).then_some(wait);
             }
             let of = name.strip_prefix("x-ratelimit-reset-")?;
-            let wait = duration_ms(value).or_else(|| decimal(value, 1_000.0))?;
+            let wait = duration_ms(value).or_else(|| seconds_or_time_ms(value, now_ms))?;
             used_up(&format!("x-ratelimit-remaining-{of}")).then_some(wait)
         })
         .max()
+        .map(|wait| if wait <= RATE_RESET_SOON_MS { wait.min(RETRY_AFTER_MAX_MS) } else { wait })
+}
+
+/// A number of seconds, or a time as seconds or milliseconds since 1970, which no duration is as large as.
+fn seconds_or_time_ms(text: &str, now_ms: i64) -> Option<u64> {
+    const SECONDS_SINCE_1970: u64 = 1_000_000_000;
+    let seconds = decimal(text, 1.0)?;
+    let at_ms = match seconds {
+        0..SECONDS_SINCE_1970 => return decimal(text, 1_000.0),
+        SECONDS_SINCE_1970..1_000_000_000_000 => seconds.checked_mul(1_000)?,
+        milliseconds => milliseconds,
+    };
+    Some(at_ms.saturating_sub(u64::try_from(now_ms).unwrap_or(0)))
 }
 
 /// A duration as `1s`, `6m0s`, `120ms`, `1h2m3.5s`, in milliseconds, rounded up.

@@ -79,7 +79,7 @@ type Row = (&'static str, &'static [(&'static str, &'static str)], Option<u64>);
 #[test]
 fn a_rate_that_is_used_up_says_when_it_is_there_again() {
     let now = rfc3339_ms("2026-11-30T12:00:00Z").unwrap();
-    let rows: [Row; 9] = [
+    let rows: [Row; 12] = [
         ("nothing is said", &[], None),
         (
             "the one that is used up counts",
@@ -125,7 +125,22 @@ fn a_rate_that_is_used_up_says_when_it_is_there_again() {
                 ("x-ratelimit-remaining-tokens", "149984"),
                 ("x-ratelimit-reset-tokens", "6ms"),
             ],
-            Some(360_000),
+            Some(RETRY_AFTER_MAX_MS),
+        ),
+        (
+            "the budget of a day is said as it is",
+            &[("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "6h0m0s")],
+            Some(21_600_000),
+        ),
+        (
+            "a time in seconds",
+            &[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1796040030")],
+            Some(30_000),
+        ),
+        (
+            "a time in milliseconds",
+            &[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1796040030000")],
+            Some(30_000),
         ),
         (
             "seconds without a unit",

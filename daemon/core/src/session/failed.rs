@@ -49,7 +49,7 @@ pub(super) fn failure_facts(
         match retry::wait_ms(&turn_limits, &failed) {
             Ok(wait) => (Some(stamp.now_ms.saturating_add(wait)), failure.message),
             Err(why) => {
-                let window = learned_window.unwrap_or_else(|| session.context_window());
+                let window = learned_window.or_else(|| known_window(session));
                 (None, last_words(&failure.message, failure.class, why, &turn_limits, open, window))
             }
         }
@@ -82,6 +82,12 @@ fn believed_window(session: &Session, failure: &ModelFailure) -> Option<u64> {
     believed.then_some(named)
 }
 
+/// The window, unless it is only guessed.
+fn known_window(session: &Session) -> Option<u64> {
+    let is_guess = session.epoch.as_ref().is_none_or(|epoch| epoch.profile.window_is_guess);
+    session.learned.window.or_else(|| (!is_guess).then(|| session.context_window()))
+}
+
 /// Whether it was only the answer that did not fit beside the prompt.
 fn less_output_helps(session: &Session, open: &OpenModelCall, window: u64) -> bool {
     let asked = u64::from(open.max_output_tokens);
@@ -99,15 +105,18 @@ fn last_words(
     why: GivenUp,
     turn_limits: &TurnLimits,
     open: &OpenModelCall,
-    window: u64,
+    window: Option<u64>,
 ) -> String {
     match why {
-        GivenUp::Never if class == FailureClass::ContextExceeded => format!(
-            "{message}. The conversation does not fit the model any more: its window is {window} tokens, the request had \
-             about {} and asked for up to {} of answer. Go on in a new session with a shorter task, or choose a model \
-             with a larger window; older messages are not summarised yet",
-            open.est_tokens, open.max_output_tokens
-        ),
+        GivenUp::Never if class == FailureClass::ContextExceeded => {
+            let window = window.map(|window| format!("its window is {window} tokens, ")).unwrap_or_default();
+            format!(
+                "{message}. The conversation does not fit the model any more: {window}the request had about {} and \
+                 asked for up to {} of answer. Go on in a new session with a shorter task, or choose a model with a \
+                 larger window; older messages are not summarised yet",
+                open.est_tokens, open.max_output_tokens
+            )
+        }
         GivenUp::Never => message.to_owned(),
         GivenUp::Attempts if turn_limits.retry_max_attempts > 1 => {
             format!("{message} (attempt {} of {})", open.attempt, turn_limits.retry_max_attempts)

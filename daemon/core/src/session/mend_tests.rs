@@ -9,6 +9,7 @@ use crate::context::ledger;
 use crate::event::*;
 use crate::ids::ModelCallId;
 use crate::limits;
+use proptest::prelude::*;
 
 fn unattended() -> Setup {
     Setup {
@@ -276,6 +277,9 @@ fn a_conversation_that_is_too_long_ends_truncated_with_a_way_out() {
     assert_eq!(status, TurnStatus::Truncated);
     assert!(error.contains("window is 8192 tokens") && error.contains("larger window"), "{error}");
     assert_eq!(failures(&world).len(), 1, "it is not tried again");
+    let mut untold = guessed(100_000, 10_000);
+    too_long(&mut untold, None);
+    assert!(!last_end(&untold).1.contains("window is"), "a guess is not said");
     assert_eq!(world.live.context_window(), 8_192);
     assert_eq!(ledger(&world.live).unwrap().window_tokens, 8_192);
     world.send("short", Delivery::Queue).unwrap();
@@ -392,4 +396,57 @@ fn an_answer_that_could_not_be_kept_is_paid_for() {
     assert_eq!(world.live.cost_micro_usd, cost + 1_000);
     let turn = world.live.turn.as_ref().unwrap();
     assert_eq!((turn.usage, turn.cost_micro_usd), (world.live.usage, world.live.cost_micro_usd));
+}
+
+/// A failure of any kind, with anything that it may teach.
+fn any_failure() -> impl Strategy<Value = ModelFailure> {
+    let mends = [Mend::StripThinking, Mend::OmitThinkingForm, Mend::OmitStreamOptions, Mend::RenameMaxTokens];
+    let classes: Vec<FailureClass> = FailureClass::ALL.iter().copied().collect();
+    (
+        proptest::sample::select(classes),
+        proptest::option::of(proptest::sample::select(mends.to_vec())),
+        proptest::option::of(0..200_000_u64),
+        proptest::option::of(0..20_000_u32),
+        proptest::option::weighted(0.2, any::<bool>()),
+        proptest::option::weighted(0.2, 0..400_000_u64),
+    )
+        .prop_map(|(class, mend, learned_window, learned_output, should_retry, retry_after_ms)| {
+            ModelFailure {
+                mend,
+                learned_window,
+                learned_output,
+                should_retry,
+                retry_after_ms,
+                ..ModelFailure::new(ModelCallId::new("m"), class, "it failed".to_owned())
+            }
+        })
+}
+
+proptest! {
+    #![proptest_config(super::machine_tests::cases(200))]
+
+    #[test]
+    fn whatever_a_server_refuses_it_is_asked_so_often_and_no_more(
+        refusals in proptest::collection::vec(any_failure(), 40..60), thinks in any::<bool>(),
+    ) {
+        let mut world = if thinks { thought() } else { adaptive() };
+        let before = starts(&world).len();
+        let mut smaller = u32::MAX;
+        for refusal in refusals {
+            let Some(model_call_id) = world.model_call() else { break };
+            world.report(Report::ModelFailed(Box::new(ModelFailure { model_call_id, ..refusal }))).unwrap();
+            prop_assert_eq!(format!("{:?}", Session::fold(&world.log)), format!("{:?}", &world.live));
+            let waits = world.live.turn.as_ref().is_some_and(|turn| turn.retry.is_some());
+            if waits {
+                due(&mut world);
+            }
+            let asked = starts(&world).pop().unwrap().max_output_tokens;
+            prop_assert!((1..=smaller).contains(&asked), "{} after {}", asked, smaller);
+            smaller = asked;
+        }
+        prop_assert!(world.model_call().is_none());
+        // Eight attempts, and each mend of this dialect once.
+        let requests = starts(&world).len() - before + 1;
+        prop_assert!(requests <= 10, "{} requests", requests);
+    }
 }
