@@ -7,6 +7,7 @@ mod demo;
 mod frames;
 mod large;
 mod pairing;
+mod refused;
 mod restart;
 mod stream;
 mod tool_child;

@@ -11,7 +11,7 @@ fn refusal(message: &str, more: &str) -> ProviderError {
 
 #[test]
 fn each_refusal_has_its_mend() {
-    let rows: [(&str, Option<Mend>); 35] = [
+    let rows: [(&str, Option<Mend>); 36] = [
         (
             "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation.",
             Some(StripThinking),
@@ -39,6 +39,10 @@ fn each_refusal_has_its_mend() {
             Some(StripThinking),
         ),
         ("The encrypted content gAAA could not be verified.", Some(StripThinking)),
+        (
+            "The reasoning_content is an intermediate result for display purposes only and will not be included in the context for inference. Please remove the reasoning_content from your message to reduce network traffic.",
+            Some(StripThinking),
+        ),
         ("Missing `reasoning_content` field in the assistant message at index 2", None),
         ("Function call is missing a thought_signature in functionCall parts", None),
         ("This model does not support effort level 'xhigh'. Supported levels: high, low, max, medium.", None),

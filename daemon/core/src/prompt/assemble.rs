@@ -123,6 +123,9 @@ pub(super) fn with_answer<'a>(
         .collect();
     if !results.is_empty() {
         messages.push(Message::User(results));
+    } else if matches!(messages.last(), Some(Message::Assistant(_))) {
+        // What comes after it is ours, in every dialect.
+        messages.push(Message::User(vec![UserPart::Text("-")]));
     }
     request(epoch, messages, 1)
 }
