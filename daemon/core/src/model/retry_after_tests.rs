@@ -76,85 +76,86 @@ fn times_are_read() {
 /// Headers of an answer, the time at which it came, and the wait that follows.
 type Row = (&'static str, &'static [(&'static str, &'static str)], Option<u64>);
 
+const RATES: [Row; 12] = [
+    ("nothing is said", &[], None),
+    (
+        "the one that is used up counts",
+        &[
+            ("anthropic-ratelimit-requests-remaining", "12"),
+            ("anthropic-ratelimit-requests-reset", "2026-11-30T12:10:00Z"),
+            ("anthropic-ratelimit-input-tokens-remaining", "0"),
+            ("anthropic-ratelimit-input-tokens-reset", "2026-11-30T12:00:20Z"),
+        ],
+        Some(20_000),
+    ),
+    (
+        "the longest of several",
+        &[
+            ("Anthropic-RateLimit-Tokens-Remaining", "0"),
+            ("anthropic-ratelimit-tokens-reset", "2026-11-30T12:00:20Z"),
+            ("anthropic-ratelimit-output-tokens-remaining", "0"),
+            ("anthropic-ratelimit-output-tokens-reset", "2026-11-30T12:00:40Z"),
+        ],
+        Some(40_000),
+    ),
+    (
+        "nothing is used up",
+        &[
+            ("anthropic-ratelimit-tokens-remaining", "1000"),
+            ("anthropic-ratelimit-tokens-reset", "2026-11-30T12:00:20Z"),
+        ],
+        None,
+    ),
+    (
+        "a time that has passed is no wait",
+        &[
+            ("anthropic-ratelimit-tokens-remaining", "0"),
+            ("anthropic-ratelimit-tokens-reset", "2026-11-30T11:59:00Z"),
+        ],
+        Some(0),
+    ),
+    (
+        "a duration",
+        &[
+            ("x-ratelimit-remaining-requests", "0"),
+            ("x-ratelimit-reset-requests", "6m0s"),
+            ("x-ratelimit-remaining-tokens", "149984"),
+            ("x-ratelimit-reset-tokens", "6ms"),
+        ],
+        Some(RETRY_AFTER_MAX_MS),
+    ),
+    (
+        "the budget of a day is said as it is",
+        &[("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "6h0m0s")],
+        Some(21_600_000),
+    ),
+    (
+        "a time in seconds",
+        &[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1796040030")],
+        Some(30_000),
+    ),
+    (
+        "a time in milliseconds",
+        &[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1796040030000")],
+        Some(30_000),
+    ),
+    (
+        "seconds without a unit",
+        &[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1.5")],
+        Some(1_500),
+    ),
+    ("a reset without its remaining", &[("x-ratelimit-reset-tokens", "6s")], None),
+    (
+        "what cannot be read",
+        &[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "soon")],
+        None,
+    ),
+];
+
 #[test]
 fn a_rate_that_is_used_up_says_when_it_is_there_again() {
     let now = rfc3339_ms("2026-11-30T12:00:00Z").unwrap();
-    let rows: [Row; 12] = [
-        ("nothing is said", &[], None),
-        (
-            "the one that is used up counts",
-            &[
-                ("anthropic-ratelimit-requests-remaining", "12"),
-                ("anthropic-ratelimit-requests-reset", "2026-11-30T12:10:00Z"),
-                ("anthropic-ratelimit-input-tokens-remaining", "0"),
-                ("anthropic-ratelimit-input-tokens-reset", "2026-11-30T12:00:20Z"),
-            ],
-            Some(20_000),
-        ),
-        (
-            "the longest of several",
-            &[
-                ("Anthropic-RateLimit-Tokens-Remaining", "0"),
-                ("anthropic-ratelimit-tokens-reset", "2026-11-30T12:00:20Z"),
-                ("anthropic-ratelimit-output-tokens-remaining", "0"),
-                ("anthropic-ratelimit-output-tokens-reset", "2026-11-30T12:00:40Z"),
-            ],
-            Some(40_000),
-        ),
-        (
-            "nothing is used up",
-            &[
-                ("anthropic-ratelimit-tokens-remaining", "1000"),
-                ("anthropic-ratelimit-tokens-reset", "2026-11-30T12:00:20Z"),
-            ],
-            None,
-        ),
-        (
-            "a time that has passed is no wait",
-            &[
-                ("anthropic-ratelimit-tokens-remaining", "0"),
-                ("anthropic-ratelimit-tokens-reset", "2026-11-30T11:59:00Z"),
-            ],
-            Some(0),
-        ),
-        (
-            "a duration",
-            &[
-                ("x-ratelimit-remaining-requests", "0"),
-                ("x-ratelimit-reset-requests", "6m0s"),
-                ("x-ratelimit-remaining-tokens", "149984"),
-                ("x-ratelimit-reset-tokens", "6ms"),
-            ],
-            Some(RETRY_AFTER_MAX_MS),
-        ),
-        (
-            "the budget of a day is said as it is",
-            &[("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "6h0m0s")],
-            Some(21_600_000),
-        ),
-        (
-            "a time in seconds",
-            &[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1796040030")],
-            Some(30_000),
-        ),
-        (
-            "a time in milliseconds",
-            &[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1796040030000")],
-            Some(30_000),
-        ),
-        (
-            "seconds without a unit",
-            &[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1.5")],
-            Some(1_500),
-        ),
-        ("a reset without its remaining", &[("x-ratelimit-reset-tokens", "6s")], None),
-        (
-            "what cannot be read",
-            &[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "soon")],
-            None,
-        ),
-    ];
-    for (name, headers, expected) in rows {
+    for (name, headers, expected) in RATES {
         assert_eq!(reset_wait_ms(headers, now), expected, "{name}");
     }
 }

@@ -401,9 +401,8 @@ fn an_answer_that_could_not_be_kept_is_paid_for() {
 /// A failure of any kind, with anything that it may teach.
 fn any_failure() -> impl Strategy<Value = ModelFailure> {
     let mends = [Mend::StripThinking, Mend::OmitThinkingForm, Mend::OmitStreamOptions, Mend::RenameMaxTokens];
-    let classes: Vec<FailureClass> = FailureClass::ALL.iter().copied().collect();
     (
-        proptest::sample::select(classes),
+        proptest::sample::select(FailureClass::ALL),
         proptest::option::of(proptest::sample::select(mends.to_vec())),
         proptest::option::of(0..200_000_u64),
         proptest::option::of(0..20_000_u32),
