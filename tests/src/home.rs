@@ -7,7 +7,7 @@ use crate::cli::{Cli, Finished};
 use crate::deadline::{Deadline, poll, try_poll};
 use crate::events::{Event, Follower, parse_lines};
 use crate::process;
-use crate::scripted::{API_KEY, ScriptedModel};
+use crate::scripted::{API_KEY, Dialect, ScriptedModel};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,8 +18,18 @@ use tempfile::TempDir;
 
 /// The model that tests speak to.
 pub const MODEL: &str = "anthropic/claude-sonnet-5-5";
+/// The model that tests speak to in Chat Completions.
+pub const CHAT_MODEL: &str = "openai/gpt-scripted";
 /// How long a stopped daemon and its children have to be gone.
 const GONE_SECS: u64 = 10;
+
+/// The model that tests speak to in a dialect.
+pub const fn model_name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Anthropic => MODEL,
+        Dialect::OpenAi => CHAT_MODEL,
+    }
+}
 
 /// A private home with a workspace. Dropping it stops its daemon and checks that nothing is left.
 #[derive(Debug)]
@@ -72,6 +82,25 @@ impl TestHome {
         self.env("ANTHROPIC_BASE_URL", model.base_url());
         self.env("ANTHROPIC_API_KEY", API_KEY);
         self.write_config(&format!("model = \"{MODEL}\"\n\n[retry]\nbase_ms = 20\nmax_ms = 100\n"));
+    }
+
+    /// A home whose sessions speak to `model` in this dialect; the other is set up as well.
+    pub fn with_model_in(binary: PathBuf, dialect: Dialect, model: &ScriptedModel) -> Self {
+        let mut home = Self::new(binary);
+        home.use_model(model);
+        home.env("OPENAI_BASE_URL", model.base_url_for(Dialect::OpenAi));
+        home.env("OPENAI_API_KEY", API_KEY);
+        home.configure(dialect, "");
+        home
+    }
+
+    /// Writes a `config.toml` for sessions in this dialect with quick retries, and with what else is given.
+    pub fn configure(&self, dialect: Dialect, more: &str) {
+        let name = model_name(dialect);
+        self.write_config(&format!(
+            "model = \"{name}\"\n\n[retry]\nbase_ms = 20\nmax_ms = 100\n\n[models.\"{CHAT_MODEL}\"]\n\
+             context_window = 200000\nmax_output_tokens = 32000\n{more}"
+        ));
     }
 
     /// Sets a variable for every later command, and so for a daemon that one of them starts.

@@ -6,6 +6,7 @@ mod crash;
 mod demo;
 mod frames;
 mod large;
+mod models;
 mod pairing;
 mod refused;
 mod restart;
@@ -14,7 +15,7 @@ mod tool_child;
 
 use agent_tests::events::Event;
 use agent_tests::home::TestHome;
-use agent_tests::scripted::{Answer, ScriptedModel};
+use agent_tests::scripted::{Answer, Dialect, ScriptedModel};
 use std::path::PathBuf;
 
 /// The binary that was built with these tests.
@@ -26,6 +27,13 @@ fn binary() -> PathBuf {
 fn world(answers: impl IntoIterator<Item = Answer>) -> (ScriptedModel, TestHome) {
     let model = ScriptedModel::with(answers);
     let home = TestHome::with_model(binary(), &model);
+    (model, home)
+}
+
+/// The same, with sessions in this dialect.
+fn world_in(dialect: Dialect, answers: impl IntoIterator<Item = Answer>) -> (ScriptedModel, TestHome) {
+    let model = ScriptedModel::with(answers);
+    let home = TestHome::with_model_in(binary(), dialect, &model);
     (model, home)
 }
 

@@ -35,7 +35,7 @@ pub(super) fn check(media_type: &str, base64: &str) -> Result<(), Fault> {
 /// Standard base64 with padding, and nothing else.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return None;
     }
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();

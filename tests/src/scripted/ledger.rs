@@ -16,8 +16,8 @@ pub(super) struct Sent {
     pub(super) stop_reason: Option<String>,
     /// Chat Completions: its calls with all fields but index and function.
     pub(super) calls: Vec<Value>,
-    /// Chat Completions: its reasoning.
-    pub(super) reasoning: String,
+    /// Chat Completions: its reasoning, and the field that it came in.
+    pub(super) reasoning: Option<(&'static str, String)>,
 }
 
 /// What a server has sent. A caller without a server keeps one of these itself.

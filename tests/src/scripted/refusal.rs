@@ -94,6 +94,8 @@ pub struct Rules {
     pub extra_fields: Vec<&'static str>,
     /// Anthropic: the `thinking` parameter is refused, as by models and servers without it.
     pub refuse_thinking: bool,
+    /// Anthropic: thinking that comes back is refused as bound to another conversation, whatever it is.
+    pub refuse_replayed_thinking: bool,
     /// Anthropic: `output_config` is refused as an unknown field.
     pub refuse_output_config: bool,
     /// Chat Completions: `stream_options` is refused.
@@ -104,13 +106,21 @@ pub struct Rules {
     pub refuse_max_completion_tokens: bool,
     /// Chat Completions: `reasoning_effort` is refused.
     pub refuse_reasoning_effort: bool,
+    /// Chat Completions: `temperature` and `top_p` are refused, as by OpenAI's reasoning models.
+    pub refuse_sampling: bool,
+    /// Chat Completions: the role `developer` is refused, as by most compatible servers.
+    pub refuse_developer: bool,
+    /// Chat Completions: content that is null or absent is refused, beside calls too.
+    pub refuse_null_content: bool,
     /// Chat Completions: reasoning in assistant messages is refused, as by the first deepseek-reasoner.
     pub refuse_reasoning: bool,
-    /// Chat Completions: reasoning that came with calls must come back with them, as at DeepSeek and Moonshot.
+    /// Chat Completions: reasoning that came with calls must come back with them in the same field, as at DeepSeek and Moonshot.
     pub require_reasoning: bool,
     /// Chat Completions: Gemini's rule. The first call of each answer gets a thought signature and must come
     /// back with it.
     pub thought_signatures: bool,
+    /// Chat Completions: reasoning comes back as content parts, as Mistral sends it.
+    pub reasoning_parts: bool,
     /// Chat Completions: Mistral's rule. Ids of calls have exactly nine letters and digits.
     pub mistral_ids: bool,
     /// Chat Completions: Mistral's other rule. No user message right after a tool message.

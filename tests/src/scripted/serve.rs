@@ -163,6 +163,10 @@ async fn send(write: &mut OwnedWriteHalf, answer: &Rendered) -> io::Result<After
     if let Some(gate) = &answer.hold {
         gate.pass().await;
     }
+    if answer.dropped {
+        write.as_ref().set_zero_linger()?;
+        return Ok(After::Closed(None));
+    }
     let delivery = &answer.delivery;
     let framing = if delivery.until_close { "connection: close" } else { "transfer-encoding: chunked" };
     let mut written = Writer { write, size: delivery.write_size };

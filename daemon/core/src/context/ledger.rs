@@ -1,6 +1,6 @@
 //! The published ledger: every item, its tokens, its source, and why it is in.
 
-use super::{Scale, item_bytes, rule_of_thumb, uncalibrated_prompt};
+use super::{Calibration, estimate_prompt, item_bytes};
 use crate::event::NoticeKind;
 use crate::ids::{EpochNo, Seq};
 use crate::session::Session;
@@ -101,13 +101,13 @@ pub struct Ledger {
 /// The ledger of a session's next request; none before its first epoch.
 pub fn ledger(session: &Session) -> Option<Ledger> {
     let epoch = session.epoch.as_deref()?;
-    let scale = Scale::of(session);
-    let tokens = |bytes: usize| scale.apply(rule_of_thumb(bytes));
+    let calibration = Calibration::of(session);
     let mut items = vec![
-        fixed("instructions", tokens(epoch.system.len())),
-        fixed("tools", tokens(epoch.tools.get().len())),
+        fixed("instructions", calibration.tokens(0, epoch.system.len())),
+        fixed("tools", calibration.tokens(0, epoch.tools.get().len())),
     ];
-    items.extend(session.transcript.iter().map(|item| entry(item, tokens(item_bytes(item)))));
+    let of_item = |item: &Item| calibration.tokens(item.seq, item_bytes(item));
+    items.extend(session.transcript.iter().map(|item| entry(item, of_item(item))));
     let window_tokens = session.context_window();
     let reserved = u64::from(session.output_tokens(0));
     let usable_tokens = window_tokens.saturating_sub(reserved);
@@ -119,7 +119,7 @@ pub fn ledger(session: &Session) -> Option<Ledger> {
             used_tokens: items.iter().filter(|item| item.region == region).map(|item| item.tokens).sum(),
         })
         .collect();
-    let used_tokens = scale.apply(uncalibrated_prompt(session, session.last_seq));
+    let used_tokens = estimate_prompt(session, session.last_seq);
     Some(Ledger {
         window_tokens,
         usable_tokens,

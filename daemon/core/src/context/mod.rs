@@ -42,39 +42,64 @@ pub(crate) fn uncalibrated_prompt(session: &Session, included_seq: Seq) -> u64 {
     rule_of_thumb(fixed + items.sum::<usize>())
 }
 
-/// Estimated prompt tokens of a request up to `included_seq`: the rule of thumb, scaled by how far it was off when the
-/// provider last counted.
+/// Estimated prompt tokens of a request up to `included_seq`: what the provider last counted, and for what came since the
+/// rule of thumb, scaled by how far it was off.
 pub fn estimate_prompt(session: &Session, included_seq: Seq) -> u64 {
-    Scale::of(session).apply(uncalibrated_prompt(session, included_seq))
+    let calibration = Calibration::of(session);
+    let counted = uncalibrated_prompt(session, included_seq.min(calibration.counted_seq));
+    let all = uncalibrated_prompt(session, included_seq);
+    calibration.counted.apply(counted).saturating_add(calibration.later.apply(all.saturating_sub(counted)))
 }
 
 /// How far the rule of thumb was off.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scale {
+struct Scale {
     measured: u64,
     estimated: u64,
 }
 
-/// A measurement that is further off than this is not believed: some servers count only what their cache missed.
-const SCALE_MAX: u64 = 4;
-
 impl Scale {
-    /// By the last measurement of a session.
-    pub(crate) fn of(session: &Session) -> Self {
-        let truth = session.token_truth;
-        if truth.measured == 0 {
-            return Self { measured: 1, estimated: 1 };
-        }
-        let estimated = uncalibrated_prompt(session, truth.included_seq).max(1);
-        let measured =
-            truth.measured.clamp(estimated.div_ceil(SCALE_MAX), estimated.saturating_mul(SCALE_MAX));
-        Self { measured, estimated }
-    }
-
     /// Scales tokens by rule of thumb.
-    pub(crate) fn apply(self, tokens: u64) -> u64 {
+    fn apply(self, tokens: u64) -> u64 {
         let scaled = u128::from(tokens) * u128::from(self.measured) / u128::from(self.estimated);
         u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+}
+
+/// What the last count of the provider says about items that were in it and about those that came since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calibration {
+    counted: Scale,
+    later: Scale,
+    counted_seq: Seq,
+}
+
+/// A count that is so much smaller than the rule of thumb is not believed: some servers count only what their cache
+/// missed. One that is larger is the truth about its prompt, but says no more than this about the next text.
+const SCALE_MAX: u64 = 4;
+
+impl Calibration {
+    /// By the last count in a session.
+    pub(crate) fn of(session: &Session) -> Self {
+        let truth = session.token_truth;
+        let rule = Scale { measured: 1, estimated: 1 };
+        if truth.measured == 0 {
+            return Self { counted: rule, later: rule, counted_seq: truth.included_seq };
+        }
+        let estimated = uncalibrated_prompt(session, truth.included_seq).max(1);
+        let measured = truth.measured.max(estimated.div_ceil(SCALE_MAX));
+        let later = measured.min(estimated.saturating_mul(SCALE_MAX));
+        Self {
+            counted: Scale { measured, estimated },
+            later: Scale { measured: later, estimated },
+            counted_seq: truth.included_seq,
+        }
+    }
+
+    /// Tokens of so many bytes of an item with this sequence number.
+    pub(crate) fn tokens(self, seq: Seq, bytes: usize) -> u64 {
+        let scale = if seq <= self.counted_seq { self.counted } else { self.later };
+        scale.apply(rule_of_thumb(bytes))
     }
 }
 
@@ -85,12 +110,13 @@ mod tests {
     #[test]
     fn estimates_follow_the_provider_within_reason() {
         let scale = |measured, estimated| Scale { measured, estimated }.apply(1_000);
-        assert_eq!(scale(1, 1), 1_000);
-        assert_eq!(scale(3, 2), 1_500);
-        let nothing_measured = Scale::of(&Session::empty());
-        assert_eq!(nothing_measured.apply(7), 7);
+        assert_eq!((scale(1, 1), scale(3, 2)), (1_000, 1_500));
         let mut session = Session::empty();
-        session.token_truth.measured = 1_000_000;
-        assert_eq!(Scale::of(&session).apply(10), 40);
+        assert_eq!(Calibration::of(&session).tokens(0, 33), 10);
+        // A count is the truth about its own prompt, however far off the rule of thumb was.
+        session.token_truth.measured = 60_000;
+        session.token_truth.included_seq = 5;
+        assert_eq!(Calibration::of(&session).counted.apply(1), 60_000);
+        assert_eq!(Calibration::of(&session).tokens(6, 33), 40);
     }
 }

@@ -58,3 +58,41 @@ impl Closing {
         self.begun && self.depth == 0 && !self.in_string
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_objects_without_repeated_keys_are_arguments() {
+        for good in ["{}", " {\"a\":[1,{\"a\":2}]} "] {
+            assert_eq!(object_fault(good), None, "{good}");
+        }
+        for bad in ["", "null", "[]", "{\"a\":1,\"a\":1}", "{}{}", "{\"a\":\"\\ud800\"}"] {
+            assert!(object_fault(bad).is_some(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_closed_by_its_own_brace() {
+        let rows = [
+            ("", false),
+            ("x", false),
+            ("{", false),
+            ("{}", true),
+            ("{\"a\":\"}\"", false),
+            ("{\"a\":\"\\\"}\"}", true),
+            ("{\"a\":[{}]", false),
+            (" {\"a\":[{}]} ", true),
+            ("\"{}\"", false),
+        ];
+        for (text, closed) in rows {
+            for at in 0..=text.len() {
+                let mut closing = Closing::default();
+                closing.push(&text.as_bytes()[..at]);
+                closing.push(&text.as_bytes()[at..]);
+                assert_eq!(closing.is_closed(), closed, "{text} in two at {at}");
+            }
+        }
+    }
+}

@@ -49,7 +49,9 @@ const FIELDS: [(&str, Mend); 8] = [
 ];
 
 /// How servers say that they do not want a field at all. In lower case.
-const REFUSED: [&str; 17] = [
+const REFUSED: [&str; 18] = [
+    // The first deepseek-reasoner: "please remove the reasoning_content from your message".
+    "please remove the",
     "not supported",
     "unsupported",
     "not permitted",

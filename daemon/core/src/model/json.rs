@@ -143,6 +143,12 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Whether every later reader can read a value: one that goes deeper than they do, or holds half a character or a
+/// number beyond all range, passes as raw text and fails there.
+pub(crate) fn is_readable(raw: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(raw).is_ok()
+}
+
 /// The entries of a list; none for anything else.
 pub(crate) fn list(text: &str) -> Option<Vec<&RawValue>> {
     serde_json::from_str(text).ok()

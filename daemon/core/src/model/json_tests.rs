@@ -89,3 +89,24 @@ proptest! {
         prop_assert_eq!(grown.as_str(), text);
     }
 }
+
+#[test]
+fn fields_are_looked_into_without_being_copied() {
+    let text = r#"{"a":1,"b":null,"c":"","a":{"x":"y"},"d":[1, {}]}"#;
+    let fields = Fields::parse(text).unwrap();
+    assert_eq!(fields.get("a"), Some(r#"{"x":"y"}"#), "the later value counts");
+    assert_eq!((fields.get("b"), fields.text("c"), fields.text("d")), (None, None, None));
+    assert_eq!(fields.object("a").and_then(|inner| inner.text("x")).as_deref(), Some("y"));
+    assert_eq!(fields.iter().count(), 5);
+    assert_eq!(list(fields.get("d").unwrap()).unwrap().len(), 2);
+    assert!(list("{}").is_none() && Fields::parse("[]").is_none());
+}
+
+#[test]
+fn what_later_readers_refuse_is_not_readable() {
+    assert!(is_readable(r#"{"a":["é",1e300,null]}"#));
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for bad in [r#""\ud800""#, "1e999", &deep] {
+        assert!(list(&format!("[{bad}]")).is_some() && !is_readable(bad), "{bad}");
+    }
+}

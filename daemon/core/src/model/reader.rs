@@ -131,9 +131,9 @@ fn is_whole(data: &[u8]) -> bool {
 #[derive(Debug)]
 pub enum AnswerReader {
     /// Anthropic Messages.
-    Anthropic(StreamReader<anthropic::Decoder>),
+    Anthropic(Box<StreamReader<anthropic::Decoder>>),
     /// OpenAI Chat Completions.
-    OpenAiChat(StreamReader<openai_chat::Decoder>),
+    OpenAiChat(Box<StreamReader<openai_chat::Decoder>>),
     /// A dialect that is not spoken: everything fails, and no attempt can mend it.
     Unspoken,
 }
@@ -142,8 +142,8 @@ impl AnswerReader {
     /// A reader for an answer in `dialect`.
     pub fn new(dialect: Dialect) -> Self {
         match dialect {
-            Dialect::Anthropic => Self::Anthropic(StreamReader::new()),
-            Dialect::OpenAiChat => Self::OpenAiChat(StreamReader::new()),
+            Dialect::Anthropic => Self::Anthropic(Box::default()),
+            Dialect::OpenAiChat => Self::OpenAiChat(Box::default()),
             Dialect::OpenAiResponses => Self::Unspoken,
         }
     }
@@ -210,3 +210,7 @@ impl AnswerReader {
 fn unspoken() -> DecodeFailure {
     DecodeFailure::new(FailureClass::Unsendable, "this version does not speak the protocol of this provider")
 }
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

@@ -157,3 +157,7 @@ fn call_part<'a>(
     }
     AnswerPart::Own { kind: block.kind, raw: Cow::Owned(form::with_id(&block.raw, &id)) }
 }
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

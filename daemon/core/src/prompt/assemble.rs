@@ -121,11 +121,12 @@ pub(super) fn with_answer<'a>(
         .into_iter()
         .map(|provider_call_id| UserPart::ToolResult { provider_call_id, text: "-", is_error: false })
         .collect();
-    if !results.is_empty() {
-        messages.push(Message::User(results));
-    } else if matches!(messages.last(), Some(Message::Assistant(_))) {
-        // What comes after it is ours, in every dialect.
-        messages.push(Message::User(vec![UserPart::Text("-")]));
-    }
+    // Without calls it is the next word of a person that follows.
+    let next = if results.is_empty() { vec![UserPart::Text("-")] } else { results };
+    messages.push(Message::User(next));
     request(epoch, messages, 1)
 }
+
+#[cfg(test)]
+#[path = "assemble_tests.rs"]
+mod tests;

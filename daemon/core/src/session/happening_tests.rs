@@ -28,13 +28,13 @@ pub(super) fn profile() -> ModelProfile {
     }
 }
 
-pub(super) fn epoch(reason: &str) -> EpochStarted {
+pub(super) fn epoch(profile: ModelProfile, reason: &str) -> EpochStarted {
     let tool =
         |name: &str| format!(r#"{{"name":"{name}","description":"d","input_schema":{{"type":"object"}}}}"#);
     EpochStarted {
         epoch: 0,
         reason: reason.to_owned(),
-        profile: profile(),
+        profile,
         system: "You are a test.".into(),
         tools: raw(&format!("[{},{},{}]", tool("read_file"), tool("write_file"), tool("run_command"))),
         summary: None,
@@ -207,7 +207,7 @@ pub(super) fn call_end(call_id: &CallId, dice: Dice) -> CallEnd {
     CallEnd {
         call_id: call_id.clone(),
         outcome,
-        text: if dice[1].is_multiple_of(4) { String::new() } else { "output".to_owned() },
+        text: if dice[1].is_multiple_of(4) { String::new() } else { format!("output of {call_id}") },
         exit_code: Some(i32::from(dice[1] % 2)),
         signal: None,
         duration_ms: 5,

@@ -1,11 +1,9 @@
 //! What holds of every log, seen from outside: one result for each call, who may start, what waits, what is sent.
 
-use super::Session;
 use super::machine_tests::cases;
 use super::world_tests::*;
 use crate::event::*;
 use crate::ids::{CallId, InputId};
-use crate::prompt;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -338,94 +336,4 @@ proptest! {
             }
         }
     }
-}
-
-/// The messages of a body, without the frame that closes them.
-fn messages_of(body: &[u8]) -> &[u8] {
-    let key = b"\"messages\":[";
-    let at = body.windows(key.len()).position(|window| window == key).unwrap();
-    body[at..].strip_suffix(b"]}]}").unwrap()
-}
-
-proptest! {
-    #![proptest_config(cases(300))]
-
-    #[test]
-    fn every_request_pairs_calls_with_results_in_order(setup in setup(), steps in steps(60)) {
-        let world = World::lived(&setup, &steps);
-        let mut fold = Session::empty();
-        for event in &world.log {
-            fold.apply(event);
-            let EventBody::ModelCallStarted(started) = &event.body else { continue };
-            let built = prompt::build(&fold, started.included_seq, started.max_output_tokens).unwrap();
-            pairs(&built.body)?;
-        }
-    }
-
-    #[test]
-    fn the_sent_prefix_of_an_epoch_never_changes(setup in setup(), steps in steps(60)) {
-        let world = World::lived(&setup, &steps);
-        let mut fold = Session::empty();
-        let mut last: Option<(u32, Vec<u8>)> = None;
-        for event in &world.log {
-            fold.apply(event);
-            let EventBody::ModelCallStarted(started) = &event.body else { continue };
-            let body = prompt::unmarked_body(&fold, started.included_seq, started.max_output_tokens).unwrap();
-            let said = messages_of(&body).to_vec();
-            if let Some((epoch, before)) = &last && *epoch == started.epoch {
-                prop_assert!(
-                    said.starts_with(before),
-                    "{} became {}", String::from_utf8_lossy(before), String::from_utf8_lossy(&said)
-                );
-            }
-            last = Some((started.epoch, said));
-        }
-    }
-
-    #[test]
-    fn only_kinds_that_add_content_change_what_is_sent(setup in setup(), steps in steps(40)) {
-        let world = World::lived(&setup, &steps);
-        let mut fold = Session::empty();
-        let mut before = None;
-        for event in &world.log {
-            fold.apply(event);
-            let after = prompt::unmarked_body(&fold, event.seq, 1_000);
-            if !event.body.kind().adds_content() {
-                prop_assert_eq!(&after, &before, "changed by {:?}", event.body.kind());
-            }
-            before = after;
-        }
-    }
-}
-
-/// The pairing rules, read from the bytes without the builder's own types.
-fn pairs(body: &[u8]) -> Result<(), TestCaseError> {
-    let body: serde_json::Value = serde_json::from_slice(body).unwrap();
-    let messages = body["messages"].as_array().unwrap();
-    let mut ids = BTreeSet::new();
-    let mut open: Vec<String> = Vec::new();
-    for (at, message) in messages.iter().enumerate() {
-        let content = message["content"].as_array().unwrap();
-        prop_assert!(!content.is_empty());
-        let of_type = |kind: &str, key: &str| -> Vec<String> {
-            let blocks = content.iter().filter(|block| block["type"] == kind);
-            blocks.map(|block| block[key].as_str().unwrap().to_owned()).collect()
-        };
-        if message["role"] == "user" {
-            prop_assert_eq!(&of_type("tool_result", "tool_use_id"), &open, "results of message {}", at);
-            let head = content.iter().take(open.len());
-            prop_assert!(head.clone().all(|block| block["type"] == "tool_result"));
-            open.clear();
-        } else {
-            prop_assert!(open.is_empty());
-            prop_assert!(at > 0 && messages[at - 1]["role"] == "user");
-            open = of_type("tool_use", "id");
-            prop_assert!(open.iter().all(|id| !id.is_empty() && ids.insert(id.clone())));
-            for text in of_type("text", "text") {
-                prop_assert!(!text.trim().is_empty());
-            }
-        }
-    }
-    prop_assert!(open.is_empty());
-    Ok(())
 }

@@ -160,7 +160,7 @@ fn a_mend_is_tried_once_and_holds_for_the_model() {
     assert_eq!(world.live.learned.mends, [Mend::OmitThinkingForm]);
     world.model_says(vec![text("done")], StopClass::EndTurn);
     // The shell renders the prefix anew and knows nothing of the mend.
-    let mut again = epoch("tools_changed");
+    let mut again = epoch(profile(), "tools_changed");
     again.profile.thinking = ThinkingForm::Adaptive;
     world.command(Command::StartEpoch(Box::new(again.clone()))).unwrap();
     assert_eq!(world.live.epoch.as_ref().unwrap().profile.thinking, ThinkingForm::Omit);
@@ -173,7 +173,7 @@ fn a_mend_is_tried_once_and_holds_for_the_model() {
 /// A world that asks for thinking and whose first model call is open.
 fn adaptive() -> World {
     let mut world = World::new(&unattended());
-    let mut first = epoch("tools_changed");
+    let mut first = epoch(profile(), "tools_changed");
     first.profile.thinking = ThinkingForm::Adaptive;
     world.command(Command::StartEpoch(Box::new(first))).unwrap();
     world.send("do it", Delivery::Queue).unwrap();
@@ -185,7 +185,7 @@ fn stripped_thinking_is_not_readmitted_by_a_later_epoch() {
     let mut world = thought();
     refuse(&mut world, |failure| failure.mend = Some(Mend::StripThinking));
     world.model_says(vec![text("done")], StopClass::EndTurn);
-    world.command(Command::StartEpoch(Box::new(epoch("tools_changed")))).unwrap();
+    world.command(Command::StartEpoch(Box::new(epoch(profile(), "tools_changed")))).unwrap();
     assert!(world.live.epoch.as_ref().unwrap().strip_thinking);
 }
 
@@ -252,7 +252,7 @@ fn due(world: &mut World) {
 /// A world of a guessed window whose first model call is open.
 fn guessed(window: u64, words: usize) -> World {
     let mut world = World::new(&unattended());
-    let mut first = epoch("tools_changed");
+    let mut first = epoch(profile(), "tools_changed");
     first.profile.context_window = window;
     first.profile.window_is_guess = true;
     first.profile.max_output_tokens = 16_384;
@@ -299,7 +299,7 @@ fn an_error_is_believed_where_we_guessed_or_hoped() {
         (32_768, true, None, 32_768),
     ] {
         let mut world = guessed(window, 60_000);
-        let mut own = epoch("tools_changed");
+        let mut own = epoch(profile(), "tools_changed");
         own.profile.context_window = window;
         own.profile.window_is_guess = is_guess;
         world.live.epoch = Some(std::sync::Arc::new(EpochStarted { epoch: 2, ..own }));
@@ -313,9 +313,9 @@ fn an_error_is_believed_where_we_guessed_or_hoped() {
 fn another_model_has_not_been_taught() {
     let mut world = guessed(32_768, 60_000);
     too_long(&mut world, Some(8_192));
-    world.command(Command::StartEpoch(Box::new(epoch("tools_changed")))).unwrap();
+    world.command(Command::StartEpoch(Box::new(epoch(profile(), "tools_changed")))).unwrap();
     assert_eq!(world.live.context_window(), 8_192, "the same model");
-    let mut other = epoch("model_changed");
+    let mut other = epoch(profile(), "model_changed");
     other.profile.model = "other".to_owned();
     world.command(Command::StartEpoch(Box::new(other))).unwrap();
     assert_eq!(world.live.context_window(), 100_000);

@@ -38,6 +38,8 @@ mod mend_tests;
 #[cfg(test)]
 mod restart_tests;
 #[cfg(test)]
+mod sent_tests;
+#[cfg(test)]
 mod stop_tests;
 #[cfg(test)]
 mod vocabulary_tests;

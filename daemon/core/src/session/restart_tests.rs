@@ -258,10 +258,14 @@ fn one_call_is_stopped_and_its_siblings_go_on() {
 fn an_answer_that_could_not_be_sent_back_is_a_failed_attempt() {
     let mut world = wanted(&workspace(), &["read_file"]);
     world.rest_calls([0; 6]);
+    let with_raw = |json: &str, block: Block| Block { raw: raw(json), ..block };
     let bad = [
-        vec![unsendable_use("a", "read_file")],
-        vec![text("so far"), unsendable_use("b", "read_file")],
-        vec![tool_use("c", "read_file", true), unsendable_use("d", "read_file")],
+        vec![tool_use("a", "read file", true), with_raw(r#"{"text":"no type"}"#, text("words"))],
+        vec![with_raw(
+            r#"{"type":"tool_use","id":"b","name":"read_file","input":[]}"#,
+            tool_use("b", "read_file", true),
+        )],
+        vec![with_raw(r#"{"type":"text","text":" "}"#, text("words"))],
     ];
     for blocks in bad {
         let before = count(&world, EventKind::ModelCallFailed);
@@ -276,6 +280,26 @@ fn an_answer_that_could_not_be_sent_back_is_a_failed_attempt() {
     world.send("next", Delivery::Queue).unwrap();
     world.model_says(vec![text("fine")], StopClass::EndTurn);
     assert!(world.live.turn.is_none());
+}
+
+#[test]
+fn ids_that_repeat_or_are_refused_cost_no_attempt() {
+    let mut world = wanted(&workspace(), &["read_file"]);
+    world.rest_calls([0; 6]);
+    let odd = [
+        vec![tool_use("toolu_1", "read_file", true)],
+        vec![tool_use("a", "read_file", true), tool_use("a", "read_file", true)],
+        vec![tool_use("", "read_file", true), tool_use("f.x:0", "read_file", true)],
+    ];
+    let started = count(&world, EventKind::CallStarted);
+    for blocks in odd {
+        world.model_says(blocks, StopClass::ToolUse);
+        world.inspect_all([0; 6]);
+        world.rest_calls([0; 6]);
+        assert!(world.model_call().is_some());
+    }
+    assert_eq!(count(&world, EventKind::ModelCallFailed), 0);
+    assert_eq!(count(&world, EventKind::CallStarted), started + 5);
 }
 
 #[test]

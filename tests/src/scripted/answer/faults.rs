@@ -38,6 +38,13 @@ impl Answer {
         self
     }
 
+    /// Resets the connection instead of answering: not even a head comes.
+    #[must_use]
+    pub fn reset_at_once(mut self) -> Self {
+        self.dropped = true;
+        self
+    }
+
     /// Ends lines with CR LF.
     #[must_use]
     pub fn crlf(mut self) -> Self {

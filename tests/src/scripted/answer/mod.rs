@@ -101,6 +101,8 @@ pub struct Answer {
     delivery: Delivery,
     faults: Vec<Fault>,
     hold: Option<Gate>,
+    /// The connection ends before the head.
+    dropped: bool,
     number: u64,
     parts: Vec<Part>,
     stop: Option<String>,
@@ -129,6 +131,7 @@ impl Answer {
             delivery: Delivery::default(),
             faults: Vec::new(),
             hold: None,
+            dropped: false,
             number: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             parts: Vec::new(),
             stop: None,

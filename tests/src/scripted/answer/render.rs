@@ -26,6 +26,7 @@ pub(in crate::scripted) struct Rendered {
     pub(in crate::scripted) body: Vec<u8>,
     pub(in crate::scripted) delivery: Delivery,
     pub(in crate::scripted) hold: Option<Gate>,
+    pub(in crate::scripted) dropped: bool,
 }
 
 impl Rendered {
@@ -37,6 +38,7 @@ impl Rendered {
             body: body.to_string().into_bytes(),
             delivery: Delivery::default(),
             hold: None,
+            dropped: false,
         }
     }
 
@@ -97,6 +99,7 @@ impl Answer {
             body,
             delivery,
             hold: self.hold.clone(),
+            dropped: self.dropped,
         })
     }
 

@@ -67,8 +67,9 @@ pub(super) fn check(body: &Value, rules: &Rules, ledger: &Ledger) -> Result<(), 
     if body["tools"].as_array().is_none_or(Vec::is_empty) && merged.iter().any(has_calls) {
         return Err(invalid("Requests which include `tool_use` or `tool_result` blocks must define tools"));
     }
+    check_system(&merged)?;
     check_end(body, &merged, ledger)?;
-    thinking::check(body, &merged, ledger)
+    thinking::check(body, &merged, rules, ledger)
 }
 
 fn has_calls(message: &Merged) -> bool {
@@ -117,17 +118,26 @@ fn check_block(at: &str, role: &str, block: &Value, rules: &Rules) -> Result<(),
             "redacted_thinking",
             "tool_use",
             "server_tool_use",
-            "web_search_tool_result",
             "fallback",
+            "compaction",
+            "container_upload",
+            "mcp_tool_use",
+            "mcp_tool_result",
+            "mcp_tool_listing",
         ],
     };
-    if !allowed.contains(&kind) {
+    // The results of server tools, new ones too, stand in the assistant's turn.
+    let of_server = role == "assistant" && kind.ends_with("_tool_result");
+    if !allowed.contains(&kind) && !of_server {
         return Err(invalid(format!("{at}: `{kind}` blocks are not permitted in a {role} message")));
     }
     if let Some(field) = fields_of(kind).and_then(|known| unknown(block, known, rules)) {
         return Err(invalid(format!("{at}.{kind}.{field}: Extra inputs are not permitted")));
     }
     match kind {
+        "text" if role == "user" && block["citations"].as_array().is_some_and(|all| !all.is_empty()) => {
+            Err(invalid(format!("{at}.text.citations: not permitted in a user message")))
+        }
         "text" => check_text(at, block),
         "image" => check_image(at, block),
         "tool_use" => check_tool_use(at, block),
@@ -297,6 +307,23 @@ fn check_results_asked(index: usize, message: &Merged, before: Option<&Merged>) 
             return Err(invalid(format!(
                 "messages.{index}.content.{place}: each tool_use must have a single result. Found multiple \
                  `tool_result` blocks with id: {id}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A system message in the middle follows the user and is followed by the assistant, if by anything.
+fn check_system(merged: &[Merged]) -> Result<(), Refusal> {
+    for (index, _) in merged.iter().enumerate().filter(|(_, message)| message.role == "system") {
+        let role = |at: Option<usize>| at.and_then(|at| merged.get(at)).map(|message| message.role.as_str());
+        let after_server_tool = role(index.checked_sub(1)) == Some("assistant")
+            && merged[index - 1].blocks.last().is_some_and(|block| block["type"] == "server_tool_use");
+        let follows = after_server_tool || role(index.checked_sub(1)) == Some("user");
+        if !follows || role(Some(index + 1)) == Some("user") {
+            return Err(invalid(format!(
+                "messages.{index}: a system message must follow a user message and be last or followed by an assistant \
+                 message"
             )));
         }
     }

@@ -3,6 +3,7 @@
 //! The rules are those that the real API enforces and that a harness can break; texts are the recorded ones
 //! where a recording exists. Message texts are for people: a client may depend on `error.type` only.
 
+mod cache;
 mod messages;
 mod rules;
 mod stream;

@@ -1,6 +1,6 @@
-//! What must hold of a request outside its messages: headers, top-level fields, tools, cache markers.
+//! What must hold of a request outside its messages: headers, top-level fields, tools.
 
-use super::{Refusal, invalid, refuse};
+use super::{Refusal, cache, invalid, refuse};
 use crate::scripted::http::RawRequest;
 use crate::scripted::{API_KEY, Rules};
 use serde_json::{Map, Value};
@@ -8,8 +8,6 @@ use std::collections::BTreeSet;
 
 /// Bytes of a body that the API takes.
 pub(super) const BODY_MAX_BYTES: usize = 32 * 1024 * 1024;
-/// Cache markers in one request.
-const CACHE_MARKERS_MAX: usize = 4;
 
 /// An `anthropic-version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,13 +110,7 @@ pub(super) fn check_body(json: &Value, version: Version, rules: &Rules) -> Resul
     check_others(body)?;
     check_system(&body.get("system").cloned().unwrap_or(Value::Null))?;
     check_tools(body)?;
-    let markers = count_markers(json);
-    if markers > CACHE_MARKERS_MAX {
-        return Err(invalid(format!(
-            "A maximum of {CACHE_MARKERS_MAX} blocks with cache_control may be provided. Found {markers}."
-        )));
-    }
-    Ok(())
+    cache::check(json)
 }
 
 fn check_scalars(body: &Map<String, Value>, version: Version) -> Result<(), Refusal> {
@@ -271,20 +263,4 @@ fn check_tool(index: usize, tool: &Value) -> Result<(), Refusal> {
         return at("", "input_schema does not support oneOf, allOf, or anyOf at the top level");
     }
     Ok(())
-}
-
-/// Markers anywhere but inside tool schemas and call arguments, where the word is just data.
-fn count_markers(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => items.iter().map(count_markers).sum(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, field)| match name.as_str() {
-                "cache_control" => usize::from(!field.is_null()),
-                "input_schema" | "input" => 0,
-                _ => count_markers(field),
-            })
-            .sum(),
-        _ => 0,
-    }
 }

@@ -178,14 +178,17 @@ pub(in crate::scripted) fn sent(request: &Value, body: &[u8]) -> Sent {
 }
 
 fn extend(block: &mut Value, delta: &Value) {
+    let Some(block) = block.as_object_mut() else { return };
     for field in ["text", "thinking"] {
-        if let Some(more) = delta[field].as_str() {
-            let text = block[field].as_str().unwrap_or_default();
-            block[field] = format!("{text}{more}").into();
+        let Some(more) = delta[field].as_str() else { continue };
+        match block.get_mut(field) {
+            // In place: a large answer has very many deltas.
+            Some(Value::String(text)) => text.push_str(more),
+            _ => drop(block.insert(field.into(), more.into())),
         }
     }
     if let Some(signature) = delta["signature"].as_str() {
         // It replaces, it does not append.
-        block["signature"] = signature.into();
+        block.insert("signature".into(), signature.into());
     }
 }

@@ -6,8 +6,8 @@
 
 use super::messages::{Merged, merge, without_cache_markers};
 use super::{Refusal, invalid};
-use crate::scripted::Ledger;
 use crate::scripted::ledger::Sent;
+use crate::scripted::{Ledger, Rules};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -118,13 +118,16 @@ pub(super) fn newest(request: &Value) -> Option<String> {
 }
 
 /// Thinking comes back as it was sent, after the same prefix, and whole in an open tool loop.
-pub(super) fn check(body: &Value, merged: &[Merged], ledger: &Ledger) -> Result<(), Refusal> {
+pub(super) fn check(body: &Value, merged: &[Merged], rules: &Rules, ledger: &Ledger) -> Result<(), Refusal> {
     let latest = merged.iter().rposition(|message| message.role == "assistant");
     let mut previous: Option<&str> = None;
     for (index, message) in merged.iter().enumerate() {
         for (at, block) in message.blocks.iter().enumerate() {
             let Some(signature) = signature(block) else { continue };
             let path = format!("messages.{index}.content.{at}");
+            if rules.refuse_replayed_thinking {
+                return Err(bound_elsewhere(&path).switched());
+            }
             let seals = seals_of(signature, ledger);
             if seals.is_empty() {
                 return Err(bound_elsewhere(&path));

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// Characters of a call's id at OpenAI itself.
 const ID_MAX_CHARS: usize = 40;
 /// Fields of reasoning in assistant messages.
-pub(super) const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_details"];
+const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_details"];
 
 /// The text of a message's content, parts joined by line breaks.
 pub(in crate::scripted) fn content_text(message: &Value) -> String {
@@ -59,6 +59,12 @@ fn check_message(index: usize, message: &Value, rules: &Rules) -> Result<(), Ref
     let at = format!("messages[{index}]");
     let Some(fields) = message.as_object() else { return Err(wrong_type(&at, "an object")) };
     let role = message["role"].as_str().unwrap_or_default();
+    if role == "developer" && rules.refuse_developer {
+        let message = format!(
+            "{at}.role: unknown variant `developer`, expected one of `system`, `user`, `assistant`, `tool`"
+        );
+        return Err(invalid(message).switched());
+    }
     let known: &[&str] = match role {
         "system" | "developer" | "user" => &["role", "content", "name"],
         "assistant" => &["role", "content", "name", "tool_calls", "refusal"],
@@ -94,6 +100,9 @@ fn check_content(at: &str, role: &str, message: &Value, rules: &Rules) -> Result
     let path = format!("{at}.content");
     let has_calls = !calls(message).is_empty();
     match message.get("content") {
+        None | Some(Value::Null) if rules.refuse_null_content => {
+            Err(invalid(format!("{path}: Input should be a valid string")).switched())
+        }
         None | Some(Value::Null) if role == "assistant" && has_calls => Ok(()),
         None => Err(missing(&path)),
         Some(Value::Null) => {
@@ -123,7 +132,9 @@ fn check_part(at: &str, role: &str, part: &Value, rules: &Rules) -> Result<(), R
         ("user", "input_audio") => &["type", "input_audio"],
         ("user", "file") => &["type", "file"],
         ("assistant", "refusal") => &["type", "refusal"],
-        ("assistant", "thinking") if rules.mistral_ids => &["type", "thinking", "closed"],
+        ("assistant", "thinking") if rules.mistral_ids || rules.reasoning_parts => {
+            &["type", "thinking", "closed"]
+        }
         ("tool", _) => {
             return Err(invalid(format!(
                 "Invalid content type. Content blocks are expected to be either text or image_url type, and a tool \

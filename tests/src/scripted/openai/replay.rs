@@ -1,6 +1,6 @@
 //! What came with an answer and must come back with it: thought signatures and reasoning.
 
-use super::messages::{REASONING, calls};
+use super::messages::calls;
 use super::{Refusal, invalid};
 use crate::scripted::ledger::Sent;
 use crate::scripted::refusal::Shape;
@@ -54,14 +54,10 @@ fn check_signature(index: usize, call: &Value, ledger: &Ledger) -> Result<(), Re
 }
 
 fn check_reasoning(index: usize, message: &Value, call: &Value, ledger: &Ledger) -> Result<(), Refusal> {
-    let Some(sent) = answer_with(call, ledger).filter(|sent| !sent.reasoning.is_empty()) else {
-        return Ok(());
-    };
-    let given = REASONING.iter().take(2).find_map(|field| message[*field].as_str());
-    if given == Some(sent.reasoning.as_str()) {
+    let sent = answer_with(call, ledger).and_then(|sent| sent.reasoning.as_ref());
+    let Some((field, reasoning)) = sent else { return Ok(()) };
+    if message[*field].as_str() == Some(reasoning) {
         return Ok(());
     }
-    Err(invalid(format!(
-        "Missing `reasoning_content` field in the assistant message at message index {index}."
-    )))
+    Err(invalid(format!("Missing `{field}` field in the assistant message at message index {index}.")))
 }

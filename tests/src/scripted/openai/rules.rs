@@ -115,6 +115,11 @@ fn check_switches(body: &Map<String, Value>, rules: &Rules) -> Result<(), Refusa
     if rules.refuse_max_completion_tokens && has("max_completion_tokens") {
         return unrecognized("max_completion_tokens");
     }
+    if let Some(field) =
+        ["temperature", "top_p"].into_iter().find(|field| rules.refuse_sampling && has(field))
+    {
+        return unsupported(field, "");
+    }
     if rules.refuse_reasoning_effort && has("reasoning_effort") {
         return unsupported("reasoning_effort", "");
     }

@@ -102,7 +102,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    fn envelope(&self, choices: Value) -> Value {
+    fn envelope(&self, choices: &Value) -> Value {
         let empty = self.has(Quirk::EmptyChunkIds);
         let model = self.asked.request["model"].as_str().unwrap_or("gpt-scripted");
         let id = if empty { String::new() } else { format!("chatcmpl-scripted{:08}", self.content.number) };
@@ -128,7 +128,7 @@ impl<'a> Stream<'a> {
         if !self.has(Quirk::NoFinishKey) {
             choice["finish_reason"] = Value::Null;
         }
-        let chunk = self.envelope(json!([choice]));
+        let chunk = self.envelope(&json!([choice]));
         self.chunk(chunk);
     }
 
@@ -233,7 +233,7 @@ impl<'a> Stream<'a> {
         ];
         let wanted = self.usage_asked || self.has(Quirk::UsageUnasked);
         if wanted && !elsewhere.into_iter().any(|quirk| self.has(quirk)) {
-            let mut chunk = self.envelope(json!([]));
+            let mut chunk = self.envelope(&json!([]));
             chunk["usage"] = self.usage();
             self.chunk(chunk);
         }
@@ -265,8 +265,11 @@ pub(in crate::scripted) fn sent(body: &[u8]) -> Sent {
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
             keep(&mut sent.calls, call);
         }
-        let reasoning = delta["reasoning_content"].as_str().or(delta["reasoning"].as_str());
-        sent.reasoning.push_str(reasoning.unwrap_or_default());
+        for field in ["reasoning_content", "reasoning"] {
+            if let Some(more) = delta[field].as_str() {
+                sent.reasoning.get_or_insert((field, String::new())).1.push_str(more);
+            }
+        }
         let reason = choice["finish_reason"].as_str();
         sent.stop_reason = reason.map(str::to_owned).or(sent.stop_reason);
     }

@@ -105,6 +105,7 @@ fn faults_strike_both_dialects() {
     for dialect in Dialect::ALL {
         let gate = Gate::new();
         let server = ScriptedModel::with([
+            Answer::saying("never").reset_at_once(),
             Answer::saying("reset here").cut_after("reset he", Cut::Reset),
             Answer::saying("three events and no more").cut_after_events(3, Cut::Close),
             Answer::saying("babble here").babble_after("babble he", Duration::from_millis(1), &gate),
@@ -114,13 +115,16 @@ fn faults_strike_both_dialects() {
             Answer::saying("é北😀").crlf().one_byte_per_write(),
         ]);
         let request = opening(dialect, "hi");
+        let path = if dialect == Dialect::OpenAi { "/chat/completions" } else { "/v1/messages" };
+        let headers = if dialect == Dialect::OpenAi { super::wire::BEARER } else { super::wire::HEADERS };
+        let mut stream = send(&server, &format!("POST {path}"), headers, request.to_string().as_bytes());
+        let mut buffer = [0_u8; 1];
+        assert!(!matches!(stream.read(&mut buffer), Ok(1)), "not even a head comes");
         let reset = ask_in(&server, dialect, &request).text();
         assert!(reset.ends_with("reset he"), "{reset}");
         let three = ask_in(&server, dialect, &request).text();
         assert_eq!(three.matches("\n\n").count(), 3, "{three}");
 
-        let path = if dialect == Dialect::OpenAi { "/chat/completions" } else { "/v1/messages" };
-        let headers = if dialect == Dialect::OpenAi { super::wire::BEARER } else { super::wire::HEADERS };
         let mut stream = send(&server, &format!("POST {path}"), headers, request.to_string().as_bytes());
         let sign = if dialect == Dialect::OpenAi { ": keepalive\n\n" } else { "event: ping\n" };
         let babbled = read_until(&mut stream, sign);

@@ -5,6 +5,7 @@ mod anthropic;
 mod both_tests;
 mod cases;
 mod lookup_tests;
+mod mutation_tests;
 mod openai;
 mod quirk_tests;
 mod refused_by_anthropic_tests;

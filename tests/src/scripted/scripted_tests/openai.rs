@@ -46,5 +46,5 @@ pub(super) fn plain() -> Value {
 
 /// A request whose one call is answered, both as given.
 pub(super) fn answered(call: Value, result: Value) -> Value {
-    request(json!([user("a"), calling([call]), result]))
+    request(vec![user("a"), calling([call]), result])
 }

@@ -151,6 +151,16 @@ fn misshapen() -> Vec<Broken> {
         ),
         ("image not in base64", request(json!([user([image("image/png", "é")])])), "Invalid base64"),
         (
+            "system after an answer",
+            request(json!([user("a"), assistant("b"), json!({"role": "system", "content": "c"}), user("d")])),
+            "a system message must follow a user message",
+        ),
+        (
+            "citations of a user",
+            request(json!([user([with(text("a"), "citations", json!([{}]))])])),
+            "citations: not permitted in a user message",
+        ),
+        (
             "block of the other dialect",
             request(json!([user([json!({"type": "image_url", "image_url": {"url": "x"}})])])),
             "`image_url` blocks are not permitted",
@@ -160,7 +170,6 @@ fn misshapen() -> Vec<Broken> {
 
 /// Requests that are wrong outside their messages.
 fn misdeclared() -> Vec<Broken> {
-    let block = json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}});
     vec![
         ("empty system", with(plain(), "system", ""), "system: text content blocks must be non-empty"),
         ("tool twice", with(plain(), "tools", json!([tool(), tool()])), "Tool names must be unique"),
@@ -209,6 +218,30 @@ fn misdeclared() -> Vec<Broken> {
             with(plain(), "metadata", json!({"email": "x"})),
             "metadata.email: Extra inputs are not permitted",
         ),
+    ]
+}
+
+/// Requests with markers of the cache that are too many or in the wrong order.
+fn mismarked() -> Vec<Broken> {
+    let block = json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}});
+    vec![
+        (
+            "long cache after short",
+            request(json!([user(vec![
+                block.clone(),
+                with(text("y"), "cache_control", json!({"type": "ephemeral", "ttl": "1h"}))
+            ])])),
+            "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block.",
+        ),
+        (
+            "five markers, one of them automatic",
+            with(
+                request(json!([user(vec![block.clone(); 4])])),
+                "cache_control",
+                json!({"type": "ephemeral"}),
+            ),
+            "Found 5.",
+        ),
         (
             "five cache markers",
             request(json!([user(vec![block; 5])])),
@@ -219,7 +252,7 @@ fn misdeclared() -> Vec<Broken> {
 
 #[test]
 fn broken_requests_are_refused_in_the_real_shape() {
-    let cases = [unpaired(), miscalled(), misshapen(), misdeclared()].concat();
+    let cases = [unpaired(), miscalled(), misshapen(), misdeclared(), mismarked()].concat();
     all_refused(Dialect::Anthropic, &Rules::default(), &cases, |said| {
         assert_eq!(
             (&said["type"], &said["error"]["type"]),
@@ -240,7 +273,17 @@ fn sound_requests_are_taken() {
     let sound = [
         ("plain", plain()),
         ("system as blocks", with(plain(), "system", json!([marked.clone()]))),
-        ("four cache markers", request(json!([user(vec![marked.clone(); 4])]))),
+        ("four cache markers", request(json!([user(vec![marked; 4])]))),
+        (
+            "system in the middle",
+            request(json!([
+                user("a"),
+                json!({"role": "system", "content": "c"}),
+                assistant("b"),
+                user("d"),
+                json!({"role": "system", "content": "e"})
+            ])),
+        ),
         (
             "neighbours of one role",
             request(json!([user("a"), user("b"), assistant("c"), assistant("d"), user("e")])),

@@ -359,6 +359,24 @@ fn switches_refuse_what_only_some_servers_do() {
             None,
         ),
         (
+            on(|rules| rules.refuse_sampling = true),
+            &with(plain(), "temperature", 0.2),
+            "Unsupported parameter: 'temperature' is not supported with this model.",
+            Some("unsupported_parameter"),
+        ),
+        (
+            on(|rules| rules.refuse_developer = true),
+            &request(json!([{"role": "developer", "content": "s"}, user("a")])),
+            "messages[0].role: unknown variant `developer`",
+            None,
+        ),
+        (
+            on(|rules| rules.refuse_null_content = true),
+            &answered(call("c1"), result("c1")),
+            "messages[1].content: Input should be a valid string",
+            None,
+        ),
+        (
             on(|rules| rules.refuse_reasoning_effort = true),
             &with(plain(), "reasoning_effort", "low"),
             "Unsupported parameter: 'reasoning_effort' is not supported with this model.",

@@ -87,5 +87,13 @@ fn reasoning_must_come_back_with_calls_where_that_is_the_rule() {
     assert_eq!(again(&server, request.clone(), |_| {}).0, 200);
     let (status, said) = again(&server, request.clone(), |message| without(message, "reasoning_content"));
     assert!(status == 400 && said.starts_with("Missing `reasoning_content` field"), "{said}");
-    assert_eq!(again(&server, request, |message| message["reasoning_content"] = "Changed.".into()).0, 400);
+    assert_eq!(
+        again(&server, request.clone(), |message| message["reasoning_content"] = "Changed.".into()).0,
+        400
+    );
+    let moved = again(&server, request, |message| {
+        message["reasoning"] = message["reasoning_content"].take();
+        without(message, "reasoning_content");
+    });
+    assert_eq!(moved.0, 400, "the field is another one");
 }

@@ -151,7 +151,7 @@ fn the_server_holds_clients_to_it() {
     assert_eq!(ask(&server, &second).status, 200);
     server.assert_no_violations();
     server.expect_violations();
-    let mut changed = second.clone();
+    let mut changed = second;
     blocks(&mut changed, 3)[0]["data"] = "other".into();
     assert!(ask(&server, &changed).text().contains("Invalid `signature`"));
     assert_eq!(server.violations().len(), 1);
@@ -200,7 +200,7 @@ fn a_paused_answer_may_be_continued_as_it_was() {
     assert_eq!(ask(&server, &history).status, 200);
     server.assert_no_violations();
     server.expect_violations();
-    let mut altered = history.clone();
+    let mut altered = history;
     altered["messages"].as_array_mut().unwrap().truncate(2);
     blocks(&mut altered, 1)[1]["text"] = "other".into();
     assert!(ask(&server, &altered).text().contains("prefill"));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::live::LiveDelta;
+use crate::model::warnings::{ARGS_BROKEN, ID_REPLACED, NAME_MENDED, UNKNOWN_PIECE};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -352,6 +353,45 @@ fn an_unknown_delta_marks_its_block() {
     let deltas = [json!({"type":"text_delta","text":"x"}), json!({"type":"hologram_delta","data":1})];
     let bytes = message(&[block(0, &json!({"type":"text","text":""}), &deltas)], "end_turn");
     assert!(decode(&bytes).unwrap().blocks[0].altered);
+}
+
+#[test]
+fn what_was_mended_is_said_once() {
+    let odd = json!({"type":"tool_use","id":"a.b","name":"odd name","input":{}});
+    let unknown = [json!({"type":"text_delta","text":"x"}), json!({"type":"hologram_delta","data":1})];
+    let bytes = message(
+        &[
+            call(0, "", &["{"]),
+            block(1, &odd, &[]),
+            call(2, "", &["{"]),
+            block(3, &json!({"type":"text","text":""}), &unknown),
+        ],
+        "tool_use",
+    );
+    let decoded = decode(&bytes).unwrap();
+    assert_eq!(decoded.warnings, [ID_REPLACED, ARGS_BROKEN, NAME_MENDED, UNKNOWN_PIECE, CALLS_MOVED]);
+    assert!(
+        decode(&message(&[text(0, "x"), call(1, "t", &["{}"])], "tool_use")).unwrap().warnings.is_empty()
+    );
+}
+
+#[test]
+fn the_last_pass_of_several_is_kept() {
+    let pass = |kind: &str, input: u64| json!({"type":kind,"input_tokens":input,"cache_read_input_tokens":5,"cache_creation_input_tokens":2});
+    let rows = [
+        (json!([pass("message", 1), pass("message", 30)]), Some(37)),
+        (json!([pass("message", 30), pass("advisor_message", 1)]), Some(37)),
+        (json!([pass("message", 30)]), Some(37)),
+        (json!([pass("message", 7)]), None),
+        (json!([pass("compaction", 7)]), None),
+        (json!([]), None),
+        (json!("odd"), None),
+    ];
+    for (passes, expected) in rows {
+        let reported = json!({"type":"message_delta","delta":{},"usage":{"iterations":passes}});
+        let bytes = sse(&[vec![start()], text(0, "x"), vec![reported], stop("end_turn")].concat());
+        assert_eq!(decode(&bytes).unwrap().last_prompt_tokens, expected, "{passes}");
+    }
 }
 
 #[test]

@@ -231,3 +231,16 @@ fn errors_inside_a_good_status() {
     assert_eq!((failure.class, failure.partial_text.as_deref()), (FailureClass::Overloaded, Some("Hello")));
     assert!(decoded("error_event_first.sse").unwrap().unwrap_err().class.is_retryable());
 }
+
+#[test]
+fn the_last_own_pass_tells_the_size_of_the_conversation() {
+    let Some(answer) = decoded("compaction_real.sse") else { return };
+    let answer = answer.unwrap();
+    assert_eq!(answer.last_prompt_tokens, Some(181), "the pass of the compaction read 55,196");
+    assert_eq!(answer.usage.prompt_tokens(), 181);
+    for name in ["fallback_block.sse", "web_search_server_tool.sse", "server_fallback_two_models.sse"] {
+        let answer = decoded(name).unwrap().unwrap();
+        assert_eq!(answer.last_prompt_tokens, None, "{name}: one pass, or nothing said of several");
+        assert!(answer.usage_reported && answer.warnings.is_empty(), "{name}: {:?}", answer.warnings);
+    }
+}

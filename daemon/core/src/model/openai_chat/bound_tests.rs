@@ -146,7 +146,7 @@ fn what_is_kept_apart_is_counted() {
     assert!(failure_of(&stream(&[delta(&part)], "stop")).message.contains("pieces"));
 }
 
-/// Each of these would take hours if a piece cost more than its own length.
+/// Each of these would take minutes if a piece cost more than its own length.
 #[test]
 fn many_pieces_cost_what_they_weigh() {
     let many = 20_000;

@@ -8,7 +8,7 @@ use crate::event::{Block, BlockCall, BlockKind};
 use crate::limits::{ANSWER_CALLS_MAX, ANSWER_FIELDS_MAX, CALL_ID_MAX_BYTES};
 use crate::model::args::{CUT_OFF, Closing, object_fault};
 use crate::model::ids::{IdRule, is_legal_id, legal_name, new_id};
-use crate::model::json::{Fields, Growing, Object, quoted, string_bytes};
+use crate::model::json::{Fields, Growing, Object, is_readable, quoted, string_bytes};
 use crate::model::warnings::{ARGS_BROKEN, ID_REPLACED, NAME_MENDED, Warnings};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
@@ -237,9 +237,16 @@ impl Calls {
         }
     }
 
-    /// The finished blocks. `limited` says that an output limit may have ended the answer inside the last call.
-    pub(super) fn finish(self, limited: bool, ids: &IdRule<'_>, warnings: &mut Warnings) -> Vec<Block> {
+    /// The finished blocks, and the ids that are not in use any more with those that took their place. `limited`
+    /// says that an output limit may have ended the answer inside the last call.
+    pub(super) fn finish(
+        self,
+        limited: bool,
+        ids: &IdRule<'_>,
+        warnings: &mut Warnings,
+    ) -> (Vec<Block>, BTreeMap<String, String>) {
         let mut seen = BTreeSet::new();
+        let mut renamed = BTreeMap::new();
         let last = self.calls.len().saturating_sub(1);
         let mut blocks = Vec::with_capacity(self.calls.len());
         for (place, call) in self.calls.into_iter().enumerate() {
@@ -252,12 +259,16 @@ impl Calls {
                 call.id.clone()
             } else {
                 warnings.add(ID_REPLACED);
-                new_id("call_", ids.seed, place, &free)
+                let id = new_id("call_", ids.seed, place, &free);
+                if !call.id.is_empty() && !seen.contains(&call.id) {
+                    renamed.entry(call.id.clone()).or_insert_with(|| id.clone());
+                }
+                id
             };
             seen.insert(id.clone());
             blocks.extend(call.finish(id, limited && place == last, warnings));
         }
-        blocks
+        (blocks, renamed)
     }
 }
 
@@ -357,13 +368,17 @@ impl OpenCall {
     }
 }
 
-/// Keeps a field as it came: newer values win, nothing does not. Answers how many bytes are new.
+/// Keeps a field as it came: newer values win, nothing and what nobody could read do not. Answers how many bytes
+/// are new.
 pub(super) fn keep(object: &mut Object, key: &str, value: &str) -> usize {
     let known = object.has(key);
     if matches!(value, "null" | "\"\"") && known {
         return 0;
     }
     if (!known && object.len() >= ANSWER_FIELDS_MAX) || object.get(key) == Some(value) {
+        return 0;
+    }
+    if !is_readable(value) {
         return 0;
     }
     object.set(key, value);

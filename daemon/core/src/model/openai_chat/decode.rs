@@ -154,17 +154,15 @@ impl Decoder {
         let mut warnings = std::mem::take(&mut self.warnings);
         let limited = matches!(class, StopClass::MaxTokens | StopClass::ContextExceeded);
         let (usage, usage_reported) = self.usage.normalised();
-        let mut blocks: Vec<Block> = self.reasoning.and_then(Reasoning::finish).into_iter().collect();
+        let (calls, renamed) = self.calls.finish(limited, ids, &mut warnings);
+        let reasoning = self.reasoning.and_then(|reasoning| reasoning.finish(&renamed));
+        let mut blocks: Vec<Block> = reasoning.into_iter().collect();
         blocks.extend(self.thinking.and_then(Thinking::finish));
         blocks.extend(self.text.and_then(text_block));
-        let calls = self.calls.finish(limited, ids, &mut warnings);
-        let says = |block: &&Block| block.kind == BlockKind::Text;
-        if let Some(text) =
-            blocks.iter().find(says).filter(|_| calls.is_empty()).and_then(|b| b.text.as_deref())
-        {
-            if looks_like_call(text) {
-                warnings.add(CALL_AS_TEXT);
-            }
+        let text =
+            blocks.iter().find(|block| block.kind == BlockKind::Text).and_then(|block| block.text.as_deref());
+        if calls.is_empty() && text.is_some_and(looks_like_call) {
+            warnings.add(CALL_AS_TEXT);
         }
         let explanation =
             self.refusal.map(|shown| tidy(shown.text.as_str())).filter(|words| !words.is_empty());
@@ -327,7 +325,9 @@ impl Decoder {
         for other in entries.iter().filter(|entry| text_of(entry.get()).is_none()) {
             self.content_bytes = self.content_bytes.saturating_add(other.get().len());
             self.pieces += 1;
-            thinking.other(other.get());
+            if !thinking.other(other.get()) {
+                self.warnings.add(UNKNOWN_PIECE);
+            }
         }
     }
 

@@ -21,11 +21,11 @@ fn usage(usage: &Value) -> Value {
     json!({"id":"chatcmpl-1","choices":[],"usage":usage})
 }
 
-fn call(entry: &Value) -> Value {
+pub(in crate::model::openai_chat) fn call(entry: &Value) -> Value {
     delta(&json!({"tool_calls":[entry]}))
 }
 
-fn args(index: u64, id: &str, name: &str, args: &str) -> Value {
+pub(in crate::model::openai_chat) fn args(index: u64, id: &str, name: &str, args: &str) -> Value {
     call(&json!({"index":index,"id":id,"type":"function","function":{"name":name,"arguments":args}}))
 }
 
@@ -34,7 +34,10 @@ pub(in crate::model::openai_chat) fn stream(chunks: &[Value], reason: &str) -> S
     sse(chunks) + &sse(&[finish(reason)]) + "data: [DONE]\n\n"
 }
 
-fn decode_with(bytes: &str, used: &dyn Fn(&str) -> bool) -> Result<(Decoded, Vec<LiveDelta>), DecodeFailure> {
+pub(in crate::model::openai_chat) fn decode_with(
+    bytes: &str,
+    used: &dyn Fn(&str) -> bool,
+) -> Result<(Decoded, Vec<LiveDelta>), DecodeFailure> {
     let mut live = Vec::new();
     let mut reader = AnswerReader::new();
     for chunk in bytes.as_bytes().chunks(7) {
@@ -46,16 +49,16 @@ fn decode_with(bytes: &str, used: &dyn Fn(&str) -> bool) -> Result<(Decoded, Vec
     Ok((decoded, live))
 }
 
-fn decode(bytes: &str) -> Result<Decoded, DecodeFailure> {
+pub(in crate::model::openai_chat) fn decode(bytes: &str) -> Result<Decoded, DecodeFailure> {
     decode_with(bytes, &|_| false).map(|(decoded, _)| decoded)
 }
 
-fn answer(chunks: &[Value]) -> Decoded {
+pub(in crate::model::openai_chat) fn answer(chunks: &[Value]) -> Decoded {
     decode(&stream(chunks, "stop")).unwrap()
 }
 
 /// Each call as `id name args`, with a mark where it is not complete.
-fn calls(decoded: &Decoded) -> Vec<String> {
+pub(in crate::model::openai_chat) fn calls(decoded: &Decoded) -> Vec<String> {
     decoded
         .blocks
         .iter()
@@ -67,7 +70,7 @@ fn calls(decoded: &Decoded) -> Vec<String> {
         .collect()
 }
 
-fn raws(decoded: &Decoded) -> Vec<&str> {
+pub(in crate::model::openai_chat) fn raws(decoded: &Decoded) -> Vec<&str> {
     decoded.blocks.iter().map(|block| block.raw.get()).collect()
 }
 
@@ -91,152 +94,6 @@ fn text_and_a_call() {
     assert_eq!(calls(&decoded), [r#"call_1 write {"a":1}"#]);
     assert_eq!(decoded.stop.class, StopClass::EndTurn);
     assert!(decoded.warnings.is_empty(), "{:?}", decoded.warnings);
-}
-
-/// How servers say which call a piece belongs to: chunks, and the calls that they are.
-#[test]
-fn pieces_find_their_call() {
-    let bare = |name: &str, args: &str| call(&json!({"function":{"name":name,"arguments":args}}));
-    let more = |index: u64, args: &str| call(&json!({"index":index,"function":{"arguments":args}}));
-    let both = |one: Value, other: Value| delta(&json!({"tool_calls":[one, other]}));
-    let entry = |id: &str, args: &str| json!({"id":id,"function":{"name":"f","arguments":args}});
-    let rows: Vec<(&str, Vec<Value>, Vec<&str>)> = vec![
-        (
-            "by index",
-            vec![args(0, "a", "f", ""), args(1, "b", "g", ""), more(0, "{}"), more(1, "{}")],
-            vec!["a f {}", "b g {}"],
-        ),
-        ("all numbered 0", vec![args(0, "a", "f", "{}"), args(0, "b", "f", "{}")], vec!["a f {}", "b f {}"]),
-        (
-            "all numbered 0, in turns",
-            vec![args(0, "a", "f", "{\"x\":"), args(0, "b", "f", "{}"), args(0, "a", "", "1}")],
-            vec!["a f {\"x\":1}", "b f {}"],
-        ),
-        (
-            "all numbered 0, no ids",
-            vec![args(0, "", "f", "{}"), args(0, "", "g", "{}")],
-            vec!["call_m_seed_0 f {}", "call_m_seed_1 g {}"],
-        ),
-        (
-            "all numbered 0, no ids, the same call",
-            vec![args(0, "", "f", "{}"), args(0, "", "f", "{}")],
-            vec!["call_m_seed_0 f {}", "call_m_seed_1 f {}"],
-        ),
-        ("first index 1", vec![args(1, "a", "f", ""), more(1, "{}")], vec!["a f {}"]),
-        ("gaps", vec![args(7, "a", "f", "{}"), args(3, "b", "f", "{}")], vec!["a f {}", "b f {}"]),
-        (
-            "no index, by id",
-            vec![
-                call(&entry("a", "{")),
-                call(&entry("b", "{}")),
-                call(&json!({"id":"a","function":{"arguments":"}"}})),
-            ],
-            vec!["a f {}", "b f {}"],
-        ),
-        (
-            "no index, the last",
-            vec![call(&entry("a", "{")), call(&json!({"function":{"arguments":"}"}}))],
-            vec!["a f {}"],
-        ),
-        (
-            "no index, no id",
-            vec![bare("f", "{\"x\""), bare("f", ":1}"), bare("f", "{}")],
-            vec!["call_m_seed_0 f {\"x\":1}", "call_m_seed_1 f {}"],
-        ),
-        (
-            "no index, two in one list",
-            vec![both(entry("a", "{}"), entry("b", "{}"))],
-            vec!["a f {}", "b f {}"],
-        ),
-        (
-            "no index, one id twice in one list",
-            vec![both(entry("a", "{}"), entry("a", "{}"))],
-            vec!["a f {}", "call_m_seed_1 f {}"],
-        ),
-        (
-            "one id under two numbers",
-            vec![args(0, "a", "f", "{}"), args(1, "a", "f", "{}")],
-            vec!["a f {}", "call_m_seed_1 f {}"],
-        ),
-        (
-            "a stand-in, then the whole call",
-            vec![args(0, "a", "f", "{}"), args(0, "a", "f", "{\"x\":1}")],
-            vec!["a f {\"x\":1}"],
-        ),
-        (
-            "one id and one number, two whole calls",
-            vec![args(0, "a", "f", "{\"x\":0}"), args(0, "a", "f", "{\"x\":1}")],
-            vec!["a f {\"x\":0}", "call_m_seed_1 f {\"x\":1}"],
-        ),
-        (
-            "the whole call again",
-            vec![args(0, "a", "f", "{\"x\":0}"), args(0, "a", "f", "{\"x\":0}")],
-            vec!["a f {\"x\":0}"],
-        ),
-        ("id and name empty later", vec![args(0, "a", "f", "{"), args(0, "", "", "}")], vec!["a f {}"]),
-        (
-            "id and name null later",
-            vec![
-                args(0, "a", "f", "{"),
-                call(&json!({"index":0,"id":null,"function":{"name":null,"arguments":"}"}})),
-            ],
-            vec!["a f {}"],
-        ),
-        (
-            "id and name always",
-            vec![args(0, "a", "f", "{"), args(0, "a", "f", "}"), args(0, "a", "f", "")],
-            vec!["a f {}"],
-        ),
-        (
-            "a new id with each piece",
-            vec![args(0, "a", "f", ""), args(0, "b", "", "{"), args(0, "c", "", "}")],
-            vec!["a f {}"],
-        ),
-        ("name late", vec![args(0, "a", "", ""), args(0, "", "f", "{}")], vec!["a f {}"]),
-        ("id late", vec![args(0, "", "f", "{"), args(0, "a", "", "}")], vec!["a f {}"]),
-        (
-            "id late, no index",
-            vec![bare("f", "{"), call(&json!({"id":"a","function":{"arguments":"}"}}))],
-            vec!["a f {}"],
-        ),
-        (
-            "a stand-in before the arguments",
-            vec![args(0, "a", "f", "{}"), more(0, "{\"x\""), more(0, ":1}")],
-            vec!["a f {\"x\":1}"],
-        ),
-        (
-            "arguments as an object",
-            vec![call(&json!({"index":0,"id":"a","function":{"name":"f","arguments":{"x":[1]}}}))],
-            vec!["a f {\"x\":[1]}"],
-        ),
-        ("not a list", vec![delta(&json!({"tool_calls":entry("a", "{}")}))], vec!["a f {}"]),
-        ("no function", vec![call(&json!({"id":"a","name":"f","arguments":"{}"}))], vec!["a f {}"]),
-        (
-            "the older form",
-            vec![
-                delta(&json!({"function_call":{"name":"f","arguments":"{\"x\":"}})),
-                delta(&json!({"function_call":{"arguments":"1}"}})),
-            ],
-            vec!["call_m_seed_0 f {\"x\":1}"],
-        ),
-        (
-            "both forms",
-            vec![delta(
-                &json!({"function_call":{"name":"f","arguments":"{}"},"tool_calls":[entry("a", "{}")]}),
-            )],
-            vec!["a f {}"],
-        ),
-        (
-            "nothing",
-            vec![delta(&json!({"tool_calls":[{"index":0}, null]})), delta(&json!({"tool_calls":null}))],
-            vec![],
-        ),
-    ];
-    for (what, chunks, expected) in rows {
-        for reason in ["stop", "tool_calls", "function_call"] {
-            assert_eq!(calls(&decode(&stream(&chunks, reason)).unwrap()), expected, "{what}");
-        }
-    }
 }
 
 #[test]
@@ -277,112 +134,6 @@ fn a_stream_under_the_name_of_a_whole_message_is_read() {
 }
 
 #[test]
-fn no_arguments_are_an_empty_object() {
-    let rows = [json!(""), json!(" \n"), json!(null), json!({})];
-    let mut entries: Vec<Value> = rows
-        .iter()
-        .map(|args| json!({"index":0,"id":"a","function":{"name":"f","arguments":args}}))
-        .collect();
-    entries.push(json!({"index":0,"id":"a","function":{"name":"f"}}));
-    for entry in entries {
-        let decoded = answer(&[call(&entry)]);
-        assert_eq!(calls(&decoded), ["a f {}"], "{entry}");
-        assert_eq!(
-            raws(&decoded),
-            [r#"{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}"#],
-            "{entry}"
-        );
-        assert!(!decoded.blocks[0].altered && decoded.warnings.is_empty());
-    }
-}
-
-#[test]
-fn broken_arguments_never_become_a_call() {
-    let deep = format!("{{\"a\":{}{}}}", "[".repeat(200), "]".repeat(200));
-    let texts = ["{\"a\":\"hel", "[1]", "\"x\"", "null", "{\"a\":1}}", "{\"a\":1,\"a\":2}", "{a:1}", &deep];
-    for text in texts {
-        let decoded = answer(&[args(0, "a", "f", text)]);
-        let block = &decoded.blocks[0];
-        let made = block.call.as_ref().unwrap();
-        assert!(!made.complete && block.altered, "{text}");
-        assert!(made.fault.as_ref().unwrap().contains("arguments"), "{text}");
-        assert_eq!(made.args.get(), "{}", "{text}");
-        assert!(block.raw.get().ends_with(r#""arguments":"{}"}}"#), "{text}");
-        assert_eq!(decoded.warnings, [crate::model::warnings::ARGS_BROKEN]);
-    }
-    let list = call(&json!({"index":0,"id":"a","function":{"name":"f","arguments":[1]}}));
-    assert_eq!(calls(&answer(&[list])), ["a f {} !"]);
-}
-
-#[test]
-fn a_call_cut_by_the_output_limit_is_incomplete() {
-    let fault = |chunks: &[Value]| {
-        let decoded = decode(&stream(chunks, "length")).unwrap();
-        assert_eq!(decoded.stop.class, StopClass::MaxTokens);
-        decoded.blocks.last().unwrap().call.as_ref().unwrap().fault.clone()
-    };
-    assert!(fault(&[args(0, "a", "f", "{\"x\":\"he")]).unwrap().contains("cut off"));
-    assert!(fault(&[args(0, "a", "f", "")]).unwrap().contains("cut off"));
-    assert_eq!(fault(&[args(0, "a", "f", "{}")]), None);
-}
-
-#[test]
-fn fields_that_are_not_of_the_dialect_go_back_on_their_call() {
-    let decoded = answer(&[
-        call(
-            &json!({"index":0,"id":"a","type":"function","extra_content":{"google":{"thought_signature":"S"}},
-            "function":{"name":"f","arguments":"{","strict":true}}),
-        ),
-        call(&json!({"index":0,"thought_signature":"T","extra_content":null,"function":{"arguments":"}"}})),
-    ]);
-    assert_eq!(
-        raws(&decoded),
-        [
-            r#"{"id":"a","type":"function","function":{"name":"f","arguments":"{}","strict":true},"extra_content":{"google":{"thought_signature":"S"}},"thought_signature":"T"}"#
-        ]
-    );
-    assert!(!decoded.blocks[0].altered);
-}
-
-#[test]
-fn ids_are_kept_unless_they_break_something() {
-    let long = "x".repeat(600);
-    let rows = [
-        ("functions.add:0", Some("functions.add:0")),
-        ("a b", Some("a b")),
-        ("old", None),
-        ("a\nb", None),
-        (&long, None),
-    ];
-    for (given, kept) in rows {
-        let bytes = stream(&[args(0, given, "f", "{}")], "tool_calls");
-        let (decoded, _) = decode_with(&bytes, &|id| id == "old" || id == "call_m_seed_0").unwrap();
-        let block = &decoded.blocks[0];
-        let id = &block.call.as_ref().unwrap().provider_call_id;
-        assert_eq!(id, kept.unwrap_or("call_m_seed_0_1"));
-        assert_eq!(block.altered, kept.is_none());
-        assert_eq!(decoded.warnings.len(), usize::from(kept.is_none()));
-        let raw: Value = serde_json::from_str(block.raw.get()).unwrap();
-        assert_eq!(raw["id"], id.as_str());
-    }
-}
-
-#[test]
-fn a_made_up_name_cannot_brick_the_message() {
-    let long = "n".repeat(70);
-    for (name, sent) in
-        [("functions.write file", "functions_write_file"), (long.as_str(), &long[..64]), ("", "unnamed")]
-    {
-        let decoded = answer(&[args(0, "a", name, "{}")]);
-        let block = &decoded.blocks[0];
-        assert_eq!(block.call.as_ref().unwrap().name, name, "the model is told about the name it used");
-        let raw: Value = serde_json::from_str(block.raw.get()).unwrap();
-        assert_eq!(raw["function"]["name"], sent);
-        assert!(block.altered);
-    }
-}
-
-#[test]
 fn reasoning_is_stored_as_it_came() {
     let field = |field: &str, text: &str| delta(&json!({field: text, "content": null}));
     let string =
@@ -399,6 +150,12 @@ fn reasoning_is_stored_as_it_came() {
             r#"{"type":"reasoning_details","reasoning_details":[{"format":null,"index":0,"text":"ab","type":"reasoning.text","signature":"S"}]}"#.to_owned(), "ab"),
         ("details alone", vec![details(json!(null), json!([detail("a")])), details(json!(null), json!([detail("b")]))],
             r#"{"type":"reasoning_details","reasoning_details":[{"format":null,"index":0,"text":"ab","type":"reasoning.text"}]}"#.to_owned(), "ab"),
+        (
+            "a field after details that were read",
+            vec![details(json!(null), json!([detail("a")])), details(json!("a"), json!([]))],
+            r#"{"type":"reasoning_details","reasoning_details":[{"format":null,"index":0,"text":"a","type":"reasoning.text"}]}"#.to_owned(),
+            "a",
+        ),
         ("entries of several kinds", vec![details(json!(null), json!([{"type":"reasoning.summary","summary":"a","index":0},{"type":"reasoning.encrypted","data":"D","id":"x","index":1}])),
             details(json!(null), json!([{"type":"reasoning.encrypted","data":"E","id":"y","index":1}]))],
             r#"{"type":"reasoning_details","reasoning_details":[{"index":0,"summary":"a","type":"reasoning.summary"},{"data":"D","id":"x","index":1,"type":"reasoning.encrypted"},{"data":"E","id":"y","index":1,"type":"reasoning.encrypted"}]}"#.to_owned(), "a"),
@@ -455,7 +212,7 @@ fn blocks_stand_in_the_order_in_which_they_go_back() {
 #[test]
 fn refusals_say_why() {
     let refusal = |words: &str| delta(&json!({"content":null,"refusal":words}));
-    let rows: Vec<(Vec<Value>, &str, StopClass, Option<&str>, usize)> = vec![
+    let rows = [
         (vec![refusal("I "), refusal("won't")], "stop", StopClass::Refusal, Some("I won't"), 0),
         (vec![refusal("no")], "content_filter", StopClass::Refusal, Some("no"), 0),
         (vec![delta(&json!({"content":"x"}))], "content_filter", StopClass::Refusal, None, 1),
@@ -507,12 +264,12 @@ fn an_answer_is_complete_by_its_reason_or_its_end_mark() {
         (sse(&[text.clone(), finish("stop")]), Some(0)),
         (sse(&[text.clone(), finish("stop")]) + done, Some(0)),
         (sse(&[text.clone(), finish("stop")]) + "data: [DONE]", Some(0)),
-        (sse(&[text.clone()]) + done, Some(1)),
+        (sse(std::slice::from_ref(&text)) + done, Some(1)),
         (sse(&[args(0, "a", "f", "{}")]) + done, Some(1)),
         (sse(&[finish("stop")]), Some(0)),
         (sse(&[text.clone(), finish("stop")]) + "data: {\"choi", Some(0)),
         (sse(&[text.clone(), finish("stop")]) + "data: garbage\n\n" + done, Some(1)),
-        (sse(&[text.clone()]), None),
+        (sse(std::slice::from_ref(&text)), None),
         (sse(&[role]) + done, None),
         (sse(&[usage(&json!({"prompt_tokens":1}))]) + done, None),
         (done.to_owned(), None),
@@ -545,6 +302,9 @@ fn only_the_first_choice_counts() {
     let unnumbered = json!({"choices":[{"delta":{"content":"!"}},{"delta":{"content":"no"}}]});
     let decoded = answer(&[two, unnumbered, json!({"choices":null}), json!({"choices":[{"index":0}]})]);
     assert_eq!(decoded.blocks[0].text.as_deref(), Some("yes!"));
+    let again = json!({"choices":[{"index":0,"message":{"content":"yes"},"finish_reason":"stop"}]});
+    let decoded = answer(&[delta(&json!({"content":"yes"})), again]);
+    assert_eq!(decoded.blocks[0].text.as_deref(), Some("yes"), "a message beside deltas says the same again");
 }
 
 #[test]

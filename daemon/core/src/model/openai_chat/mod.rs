@@ -18,5 +18,8 @@ pub use encode::{body_bytes, encode, request_hash};
 #[path = "bound_tests.rs"]
 mod bound_tests;
 #[cfg(test)]
+#[path = "call_tests.rs"]
+mod call_tests;
+#[cfg(test)]
 #[path = "fixture_tests.rs"]
 mod fixture_tests;

@@ -6,8 +6,9 @@
 use super::call::keep;
 use crate::event::{Block, BlockKind};
 use crate::limits::ANSWER_FIELDS_MAX;
-use crate::model::json::{Fields, Growing, Object, quoted, string_bytes};
+use crate::model::json::{Fields, Growing, Object, is_readable, quoted, string_bytes};
 use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The fields that hold reasoning as text. A gateway may send two with the same words.
@@ -82,9 +83,17 @@ impl Reasoning {
         }
     }
 
-    pub(super) fn finish(mut self) -> Option<Block> {
+    /// The block. Details name calls by their ids: one that got another id is named by that.
+    pub(super) fn finish(mut self, renamed: &BTreeMap<String, String>) -> Option<Block> {
         self.shown.text.close();
         let text = self.shown.text.as_str();
+        let mut altered = false;
+        for detail in self.details.iter_mut().filter(|_| !renamed.is_empty()) {
+            if let Some(id) = detail.fields.text("id").and_then(|id| renamed.get(&id)) {
+                detail.fields.set("id", &quoted(id));
+                altered = true;
+            }
+        }
         let raw = if self.details.is_empty() {
             if text.is_empty() {
                 return None;
@@ -98,7 +107,7 @@ impl Reasoning {
             let details: Vec<String> = self.details.into_iter().map(Detail::render).collect();
             format!("{{\"type\":\"reasoning_details\",\"reasoning_details\":[{}]}}", details.join(","))
         };
-        thinking(raw, text)
+        thinking(raw, text).map(|block| Block { altered, ..block })
     }
 }
 
@@ -110,8 +119,19 @@ struct Detail {
 }
 
 impl Detail {
+    /// Begins an entry. What may grow is text from the start: half a character at its end is no JSON by itself.
     fn new(raw: &str) -> Option<Self> {
-        Some(Self { fields: Object::parse(raw)?, grown: Vec::new() })
+        let fields = Object::parse(raw)?;
+        let pieces: Vec<_> = GROWING
+            .into_iter()
+            .filter_map(|name| Some((name, fields.get(name).and_then(string_bytes)?)))
+            .collect();
+        let mut detail = Self { fields, grown: Vec::new() };
+        for (name, piece) in pieces {
+            detail.fields.set(name, "\"\"");
+            detail.grow(name, &piece);
+        }
+        is_readable(&detail.fields.render()).then_some(detail)
     }
 
     /// Whether an entry that comes next is a piece of this one: the same kind, number and id, as far as both say
@@ -149,12 +169,10 @@ impl Detail {
         let at = match self.grown.iter().position(|entry| entry.0 == name) {
             Some(at) => at,
             None => {
-                let mut text = Growing::default();
-                text.push(&self.fields.get(name).and_then(string_bytes).unwrap_or_default());
                 if !self.fields.has(name) {
                     self.fields.set(name, "\"\"");
                 }
-                self.grown.push((name, text));
+                self.grown.push((name, Growing::default()));
                 self.grown.len() - 1
             }
         };
@@ -207,9 +225,13 @@ impl Thinking {
         }
     }
 
-    /// Takes a part that is not text, as a reference.
-    pub(super) fn other(&mut self, raw: &str) {
-        self.parts.push(Part::Other(raw.into()));
+    /// Takes a part that is not text, as a reference; not what nobody could read.
+    pub(super) fn other(&mut self, raw: &str) -> bool {
+        let readable = is_readable(raw);
+        if readable {
+            self.parts.push(Part::Other(raw.into()));
+        }
+        readable
     }
 
     pub(super) fn finish(mut self) -> Option<Block> {

@@ -1,7 +1,7 @@
 //! The validator refuses exactly what the API refuses.
 
 use super::*;
-use crate::event::{Block, BlockKind, ChatForm, Dialect, ModelProfile, Price, ThinkingForm};
+use crate::event::{Block, BlockKind, CallIdForm, ChatForm, Dialect, ModelProfile, Price, ThinkingForm};
 use crate::model::live::Decoded;
 use proptest::prelude::*;
 
@@ -43,35 +43,39 @@ fn result(id: &str) -> UserPart<'_> {
     UserPart::ToolResult { provider_call_id: id.into(), text: "ok", is_error: false }
 }
 
-fn check(
-    tools: &str,
-    system: &str,
-    messages: Vec<Message<'_>>,
-) -> Vec<(&'static str, Option<usize>, Option<usize>)> {
-    let (profile, tools) = (profile(), raw(tools));
-    let request = Request {
-        profile: &profile,
-        system,
-        tools: &tools,
-        messages,
-        max_output_tokens: 100,
-        continuation: false,
-    };
+type Found = Vec<(&'static str, Option<usize>, Option<usize>)>;
+
+fn check(tools: &str, system: &str, messages: Vec<Message<'_>>) -> Found {
+    check_for(&profile(), tools, system, messages)
+}
+
+fn check_for(profile: &ModelProfile, tools: &str, system: &str, messages: Vec<Message<'_>>) -> Found {
+    let tools = raw(tools);
+    let continuation = false;
+    let request = Request { profile, system, tools: &tools, messages, max_output_tokens: 100, continuation };
     let faults = validate(&request).err().unwrap_or_default();
     faults.into_iter().map(|fault| (fault.kind.as_str(), fault.message, fault.part)).collect()
 }
 
 /// Asserts that a conversation with this answer in it, each call answered, has no fault.
 pub(crate) fn assert_sendable(decoded: &Decoded) {
-    let blocks: Vec<&RawValue> = decoded.blocks.iter().map(|block: &Block| &*block.raw).collect();
-    if blocks.is_empty() {
+    assert_sendable_to(&profile(), decoded);
+}
+
+/// The same, for the server that gave the answer.
+pub(crate) fn assert_sendable_to(profile: &ModelProfile, decoded: &Decoded) {
+    let blocks = decoded.blocks.iter();
+    let answer: Vec<AnswerPart<'_>> =
+        blocks.clone().map(|block: &Block| AnswerPart::own(block.kind, &block.raw)).collect();
+    if answer.is_empty() {
         return;
     }
-    let calls = decoded.blocks.iter().filter_map(|block| block.call.as_ref());
+    let calls = blocks.filter_map(|block| block.call.as_ref());
     let mut parts: Vec<UserPart<'_>> = calls.map(|call| result(&call.provider_call_id)).collect();
     parts.push(UserPart::Text("go on"));
-    let messages = vec![Message::User(vec![UserPart::Text("go")]), said(&blocks), Message::User(parts)];
-    assert_eq!(check(TOOLS, "system", messages), []);
+    let messages =
+        vec![Message::User(vec![UserPart::Text("go")]), Message::Assistant(answer), Message::User(parts)];
+    assert_eq!(check_for(profile, TOOLS, "system", messages), []);
 }
 
 #[test]
@@ -236,6 +240,124 @@ fn a_fault_says_what_and_where() {
     assert_eq!(fault.to_string(), "call_unanswered at messages.3: toolu_1");
     let names: BTreeSet<&str> = FaultKind::ALL.iter().map(|kind| kind.as_str()).collect();
     assert_eq!(names.len(), FaultKind::ALL.len());
+}
+
+fn chat_profile(call_ids: CallIdForm) -> ModelProfile {
+    ModelProfile {
+        dialect: Dialect::OpenAiChat,
+        chat: ChatForm { call_ids, ..ChatForm::default() },
+        ..profile()
+    }
+}
+
+#[test]
+fn chat_completions_are_checked_by_their_own_rules() {
+    let (any, nine) = (chat_profile(CallIdForm::Any), chat_profile(CallIdForm::NineAlphanumeric));
+    let go = || Message::User(vec![UserPart::Text("go")]);
+    let kinds = |profile: &ModelProfile, id: &str, block: &str| -> Vec<&'static str> {
+        let block = raw(block);
+        let parts =
+            if block.get().contains("\"function\"") { vec![result(id)] } else { vec![UserPart::Text("x")] };
+        let messages = vec![go(), said(&[&block]), Message::User(parts)];
+        check_for(profile, TOOLS, "", messages).into_iter().map(|fault| fault.0).collect()
+    };
+    let call = |profile: &ModelProfile, id: &str, name: &str, arguments: &str| {
+        let block = format!(
+            r#"{{"id":"{id}","type":"function","function":{{"name":"{name}","arguments":{arguments}}}}}"#
+        );
+        kinds(profile, id, &block)
+    };
+    let (n64, n65) = ("n".repeat(64), "n".repeat(65));
+    assert_eq!(call(&any, "functions.f:0", &n64, r#""{}""#), [] as [&str; 0]);
+    assert_eq!(call(&any, "a", &n65, r#""{}""#), ["tool_name_illegal"]);
+    assert_eq!(call(&any, "", "f", r#""{}""#), ["id_empty"]);
+    assert_eq!(call(&any, "a", "f", r#""{""#), ["input_not_object"]);
+    assert_eq!(call(&any, "a", "f", "{}"), ["input_not_object"]);
+    assert_eq!(call(&any, "a", "f", r#""[]""#), ["input_not_object"]);
+    assert_eq!(call(&nine, "abcdefgh1", "f", r#""{}""#), [] as [&str; 0]);
+    for id in ["abcdefgh", "abcdefghij", "abcdefg-1"] {
+        assert_eq!(call(&nine, id, "f", r#""{}""#), ["id_illegal"], "{id}");
+    }
+    assert_eq!(kinds(&any, "", r#"{"type":"text","text":" "}"#), ["text_empty"]);
+    assert_eq!(kinds(&any, "", r#"{"type":"text"}"#), ["block_malformed"]);
+    assert_eq!(kinds(&any, "", r#"{"type":"tool_use"}"#), ["block_malformed"]);
+    assert_eq!(kinds(&any, "", r#"{"type":"reasoning","field":"content","text":"x"}"#), ["block_malformed"]);
+    // Reasoning beside nothing is no message.
+    assert_eq!(kinds(&any, "", r#"{"type":"reasoning","field":"r","text":"x"}"#), ["message_empty"]);
+    assert_eq!(check_for(&any, TOOLS, "", vec![go(), go()]), [("role_repeated", Some(1), None)]);
+    assert_eq!(check(TOOLS, "", vec![go(), go()]), []);
+}
+
+#[test]
+fn chat_tools_are_counted_and_their_names_shorter() {
+    let any = chat_profile(CallIdForm::Any);
+    let tools = |names: &[String]| {
+        let tools: Vec<String> = names
+            .iter()
+            .map(|name| format!(r#"{{"name":"{name}","input_schema":{{"type":"object"}}}}"#))
+            .collect();
+        format!("[{}]", tools.join(","))
+    };
+    let many: Vec<String> = (0..129).map(|no| format!("t{no}")).collect();
+    let go = || vec![Message::User(vec![UserPart::Text("go")])];
+    assert_eq!(check_for(&any, &tools(&many[..128]), "", go()), []);
+    assert_eq!(check_for(&any, &tools(&many), "", go()), [("tools_too_many", None, None)]);
+    assert_eq!(check(&tools(&many), "", go()), []);
+    let long = tools(&["n".repeat(65)]);
+    assert_eq!(check_for(&any, &long, "", go()), [("tool_name_illegal", None, Some(0))]);
+    assert_eq!(check(&long, "", go()), []);
+}
+
+#[test]
+fn what_another_model_said_is_checked_as_well() {
+    let (good, bad) = (raw("{}"), raw("[]"));
+    let call = |id: &'static str, name: &'static str, args| AnswerPart::Call {
+        id: id.into(),
+        name: name.into(),
+        args,
+    };
+    let parts = vec![AnswerPart::Text(" "), call("a.b", "f g", &bad), AnswerPart::Text("late")];
+    let messages = vec![
+        Message::User(vec![UserPart::Text("go")]),
+        Message::Assistant(parts.clone()),
+        Message::User(vec![result("a.b")]),
+    ];
+    let faults = |profile: &ModelProfile, messages| -> Vec<&'static str> {
+        check_for(profile, TOOLS, "", messages).into_iter().map(|fault| fault.0).collect()
+    };
+    let common = ["text_empty", "id_illegal", "tool_name_illegal", "input_not_object", "text_after_call"];
+    assert_eq!(faults(&profile(), messages.clone()), common);
+    assert_eq!(
+        faults(&chat_profile(CallIdForm::Any), messages),
+        ["text_empty", "tool_name_illegal", "input_not_object"]
+    );
+    let twice = vec![
+        Message::User(vec![UserPart::Text("go")]),
+        Message::Assistant(vec![call("a", "f", &good), call("a", "f", &good)]),
+        Message::User(vec![result("a")]),
+    ];
+    assert_eq!(faults(&profile(), twice.clone()), ["id_repeated"]);
+    assert_eq!(faults(&chat_profile(CallIdForm::Any), twice), ["id_repeated"]);
+}
+
+#[test]
+fn no_other_dialect_pauses_or_is_spoken() {
+    let tools = raw(TOOLS);
+    let words = raw(r#"{"type":"text","text":"part1"}"#);
+    let kinds = |profile: &ModelProfile| -> Vec<FaultKind> {
+        let request = Request {
+            profile,
+            system: "",
+            tools: &tools,
+            messages: vec![Message::User(vec![UserPart::Text("go")]), said(&[&words])],
+            max_output_tokens: 9,
+            continuation: true,
+        };
+        validate(&request).err().unwrap_or_default().into_iter().map(|fault| fault.kind).collect()
+    };
+    assert_eq!(kinds(&chat_profile(CallIdForm::Any)), [FaultKind::LastNotUser]);
+    let responses = ModelProfile { dialect: Dialect::OpenAiResponses, ..profile() };
+    assert_eq!(kinds(&responses), [FaultKind::LastNotUser, FaultKind::DialectUnknown]);
 }
 
 fn any_raw() -> impl Strategy<Value = Box<RawValue>> {
