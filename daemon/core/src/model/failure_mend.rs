@@ -10,15 +10,12 @@ use crate::event::{FailureClass, Mend};
 type Row = (&'static [&'static str], Mend);
 
 /// Texts with one meaning. In lower case.
-const TEXTS: [Row; 20] = [
+const TEXTS: [Row; 18] = [
     (&["invalid `signature` in `thinking`"], Mend::StripThinking),
     (&["signature", "`thinking` block"], Mend::StripThinking),
     (&["`thinking` or `redacted_thinking` blocks", "cannot be modified"], Mend::StripThinking),
     (&["thinking", "blocks", "must remain as they were"], Mend::StripThinking),
     (&["encrypted content", "could not be"], Mend::StripThinking),
-    // The first deepseek-reasoner.
-    (&["reasoning_content is an intermediate result"], Mend::StripThinking),
-    (&["please remove the reasoning"], Mend::StripThinking),
     (&["of type 'reasoning'", "without its required following item"], Mend::StripThinking),
     (&["messages.", ".thinking: extra inputs are not permitted"], Mend::StripThinking),
     (&["messages.", ".signature: extra inputs are not permitted"], Mend::StripThinking),
