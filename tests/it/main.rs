@@ -8,5 +8,6 @@
     reason = "a test reports by failing, and figures are printed"
 )]
 
+mod conversations;
 mod e2e;
 mod independent;

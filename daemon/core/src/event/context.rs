@@ -93,6 +93,8 @@ pub struct ChatForm {
     pub empty_content: bool,
     /// Calls of other models need a stand-in for the thought signature (Gemini).
     pub stand_in_signature: bool,
+    /// Calls need `reasoning_content` beside them; where there is none, an empty one stands in (Moonshot, `DeepSeek`).
+    pub reasoning_with_calls: bool,
 }
 
 impl Default for ChatForm {
@@ -104,6 +106,7 @@ impl Default for ChatForm {
             call_ids: CallIdForm::default(),
             empty_content: false,
             stand_in_signature: false,
+            reasoning_with_calls: false,
         }
     }
 }

@@ -144,7 +144,9 @@ fn call_part<'a>(
     let takes_name = form::takes_name(profile.dialect, &call.name);
     // A signature is its model's own; where one is needed, the call of another model goes without its own.
     let signed_by_another = kin == Kin::Provider && profile.chat.stand_in_signature;
-    if kin == Kin::Foreign || signed_by_another || !takes_name {
+    // The view has the name as the model wrote it; the raw form of an altered block has one that can be sent.
+    let sendable = takes_name || block.altered;
+    if kin == Kin::Foreign || signed_by_another || !sendable {
         let name = if takes_name {
             Cow::Borrowed(call.name.as_str())
         } else {

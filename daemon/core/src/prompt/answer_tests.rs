@@ -166,6 +166,23 @@ fn a_server_that_takes_no_reasoning_gets_none() {
 }
 
 #[test]
+fn chat_completions_have_no_place_for_what_is_unknown() {
+    let said =
+        [block(BlockKind::Other, r#"{"type":"audio"}"#, None), block(BlockKind::Text, TEXT, Some("words"))];
+    assert_eq!(lines(&chat(), &chat(), &said, None), [TEXT]);
+}
+
+#[test]
+fn an_id_may_be_longer_where_it_was_made() {
+    let id = "y".repeat(41);
+    let json = format!(r#"{{"id":"{id}","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}"#);
+    let blocks = [call(&id, "f", &json)];
+    assert_eq!(lines(&chat(), &chat(), &blocks, None), [json]);
+    let elsewhere = profile("p", "m", Dialect::OpenAiChat);
+    assert_eq!(lines(&elsewhere, &chat(), &blocks, None), [r#"call call_m_1_0 f {"b":1, "a":2}"#]);
+}
+
+#[test]
 fn calls_go_last_where_text_came_after_them() {
     let late = [
         call("t", "f", CALL),

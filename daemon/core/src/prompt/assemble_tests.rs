@@ -184,3 +184,15 @@ fn a_dialect_that_is_not_spoken_is_named() {
     assert!(error.contains("provider r speaks openai-responses"), "{error}");
     assert!(unmarked_body(&told.0, told.1, 100).is_some());
 }
+
+#[test]
+fn what_would_be_refused_is_not_built() {
+    for dialect in [Dialect::Anthropic, Dialect::OpenAiChat] {
+        let mut told = Told::new(profile("a", dialect));
+        let error = build(&told.0, told.1, 100).unwrap_err().to_string();
+        assert!(error.ends_with("no_messages"), "{error}");
+        told.told("one");
+        assert!(build(&told.0, told.1, 100).is_ok());
+        assert!(build(&told.0, told.1, 0).unwrap_err().to_string().ends_with("max_tokens_zero"));
+    }
+}

@@ -10,9 +10,9 @@ use super::report::report_facts;
 use super::state::Session;
 use crate::command::{ChangeSession, Command, CreateSession, Input, Reject, ResolveCall};
 use crate::event::{
-    Delivery, Event, EventBody, GrantScope, InputAccepted, InputPart, InputWithdrawn, InterruptRequested,
-    Origin, PauseReason, RequestClose, RequestClosed, Resolution, SessionChanged, SessionCreated,
-    TurnResumed, TurnStatus, Verdict,
+    Delivery, EpochStarted, Event, EventBody, GrantScope, InputAccepted, InputPart, InputWithdrawn,
+    InterruptRequested, Origin, PauseReason, RequestClose, RequestClosed, Resolution, SessionChanged,
+    SessionCreated, TurnResumed, TurnStatus, Verdict,
 };
 use crate::ids::{InputId, RequestId, Stamp};
 use crate::limits;
@@ -189,7 +189,7 @@ fn create_facts(
     Ok(())
 }
 
-fn start_epoch(draft: &mut Draft, mut epoch: crate::event::EpochStarted, stamp: &Stamp) {
+fn start_epoch(draft: &mut Draft, mut epoch: EpochStarted, stamp: &Stamp) {
     super::failed::carry(&draft.session, &mut epoch);
     epoch.epoch = draft.session.epoch.as_ref().map_or(1, |current| current.epoch + 1);
     draft.record(epoch, Origin::Daemon, stamp);
@@ -362,8 +362,18 @@ fn change_facts(
         archived: change.archived,
     };
     draft.record(body, origin.clone(), stamp);
-    if let Some(epoch) = epoch {
+    if let Some(epoch) = epoch.filter(|epoch| begins_another_prefix(&draft.session, epoch)) {
         start_epoch(draft, *epoch, stamp);
     }
     Ok(())
+}
+
+/// Whether an epoch would send anything else than the one in use: the same model again keeps its prefix, its cache and
+/// its thinking.
+fn begins_another_prefix(session: &Session, epoch: &EpochStarted) -> bool {
+    session.epoch.as_ref().is_none_or(|current| {
+        current.profile != epoch.profile
+            || current.system != epoch.system
+            || current.tools.get() != epoch.tools.get()
+    })
 }

@@ -166,6 +166,11 @@ fn check_latest(body: &Value, merged: &[Merged], ledger: &Ledger, any: bool) -> 
     if !any && (ledger.thinking_was_refused() || body["thinking"]["type"] == "disabled") {
         return Ok(());
     }
+    // A new word of the user ends the loop; then the thinking of all of it may be left out.
+    let goes_on = |message: &Merged| message.blocks.iter().all(|block| block["type"] == "tool_result");
+    if !any && !merged.last().is_some_and(goes_on) {
+        return Ok(());
+    }
     let Some(call) = last.ids("tool_use", "id").pop() else { return Ok(()) };
     let here: Vec<&str> = last.blocks.iter().filter_map(signature).collect();
     let mut said_here = ledger

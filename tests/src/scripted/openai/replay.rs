@@ -10,21 +10,23 @@ use serde_json::Value;
 /// What Google documents for calls that Gemini did not make.
 const FOREIGN: [&str; 2] = ["skip_thought_signature_validator", "context_engineering_is_the_way_to_go"];
 
+/// What the signatures of this server begin with.
+const MADE: &str = "scripted-thought-";
+
 pub(super) fn check(messages: &[Value], rules: &Rules, ledger: &Ledger) -> Result<(), Refusal> {
     for (index, message) in messages.iter().enumerate() {
         let Some(first) = calls(message).first() else { continue };
         if rules.thought_signatures {
             check_signature(index, first, ledger)?;
         }
-        if rules.require_reasoning {
+        // It is wanted in the tool loop that goes on; before the newest word of the user it may be left out.
+        if rules.require_reasoning
+            && Some(index) > messages.iter().rposition(|message| message["role"] == "user")
+        {
             check_reasoning(index, message, first, ledger)?;
         }
     }
     Ok(())
-}
-
-fn answer_with<'a>(call: &Value, ledger: &'a Ledger) -> Option<&'a Sent> {
-    ledger.answers().find(|sent| sent.calls.iter().any(|known| known["id"] == call["id"]))
 }
 
 /// The thought signature of a call, in any of the places that servers have for it.
@@ -44,20 +46,26 @@ fn check_signature(index: usize, call: &Value, ledger: &Ledger) -> Result<(), Re
              function call `default_api:{name}`, position {index}."
         ));
     };
-    let sent = answer_with(call, ledger).into_iter().flat_map(|sent| &sent.calls);
-    let known = sent.filter(|known| known["id"] == call["id"]).find_map(signature);
-    match known {
-        Some(known) if known == given => Ok(()),
-        None if FOREIGN.contains(&given) => Ok(()),
-        _ => refuse("Thought signature is not valid.".into()),
+    // By the signature and not by the id: a client may have had to give the call another one.
+    let mut made = ledger.answers().flat_map(|sent| &sent.calls);
+    // A call without an id is not in the ledger; the server still knows its own signatures.
+    let own = given.starts_with(MADE) || made.any(|known| signature(known) == Some(given));
+    if own || FOREIGN.contains(&given) {
+        return Ok(());
     }
+    refuse("Thought signature is not valid.".into())
 }
 
 fn check_reasoning(index: usize, message: &Value, call: &Value, ledger: &Ledger) -> Result<(), Refusal> {
-    let sent = answer_with(call, ledger).and_then(|sent| sent.reasoning.as_ref());
-    let Some((field, reasoning)) = sent else { return Ok(()) };
-    if message[*field].as_str() == Some(reasoning) {
-        return Ok(());
+    // An id that a server repeats stands for all answers that had it.
+    let has_call = |sent: &&Sent| sent.calls.iter().any(|known| known["id"] == call["id"]);
+    let mut missing = None;
+    for sent in ledger.answers().filter(has_call) {
+        match &sent.reasoning {
+            Some((field, reasoning)) if message[*field].as_str() != Some(reasoning) => missing = Some(*field),
+            _ => return Ok(()),
+        }
     }
+    let Some(field) = missing else { return Ok(()) };
     Err(invalid(format!("Missing `{field}` field in the assistant message at message index {index}.")))
 }

@@ -163,7 +163,7 @@ fn answer(request: &Request<'_>, said: &Said<'_>, out: &mut impl Sink) {
         out.put(b"null");
     }
     if replay {
-        said.reasoning(out);
+        said.reasoning(form.reasoning_with_calls, out);
     }
     said.calls(form.stand_in_signature, out);
     out.put(b"}");

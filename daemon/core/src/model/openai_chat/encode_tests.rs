@@ -169,6 +169,27 @@ fn reasoning_goes_back_in_the_field_it_came_in() {
 }
 
 #[test]
+fn calls_that_need_reasoning_get_an_empty_one() {
+    let needed = ChatForm { reasoning_with_calls: true, ..ChatForm::default() };
+    let own_call = r#"{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}"#;
+    let call = || own(BlockKind::ToolUse, own_call);
+    let thought = |field: &str| thinking(&format!(r#"{{"type":"reasoning","field":"{field}","text":"z"}}"#));
+    let said =
+        |fields: &str| format!(r#"{{"role":"assistant","content":null,{fields}"tool_calls":[{own_call}]}}"#);
+    assert_eq!(message(needed, vec![call()]), said(r#""reasoning_content":" ","#));
+    assert_eq!(
+        message(needed, vec![thought("reasoning_content"), call()]),
+        said(r#""reasoning_content":"z","#)
+    );
+    assert_eq!(message(needed, vec![thought("r"), call()]), said(r#""reasoning_content":" ","r":"z","#));
+    let words = || text(r#"{"type":"text","text":"x"}"#);
+    assert_eq!(message(needed, vec![words()]), r#"{"role":"assistant","content":"x"}"#);
+    let never = ChatForm { reasoning: ReasoningReplay::Never, ..needed };
+    assert_eq!(message(never, vec![call()]), said(""));
+    assert_eq!(message(ChatForm::default(), vec![call()]), said(""));
+}
+
+#[test]
 fn reasoning_details_go_back_as_they_are() {
     let details =
         |inside: &str| thinking(&format!(r#"{{"type":"reasoning_details","reasoning_details":[{inside}]}}"#));

@@ -150,8 +150,15 @@ impl<'a> Said<'a> {
         out.put(b"]");
     }
 
-    /// The fields beside the content that hold reasoning, each with its comma.
-    pub(super) fn reasoning(&self, out: &mut impl Sink) {
+    /// The fields beside the content that hold reasoning, each with its comma. `with_calls`: calls need one.
+    pub(super) fn reasoning(&self, with_calls: bool, out: &mut impl Sink) {
+        let is_there = self.fields.iter().any(|entry| entry.0 == NEEDED_FIELD);
+        if with_calls && !self.calls.is_empty() && !is_there {
+            out.put(b",");
+            out.text(NEEDED_FIELD);
+            // An empty text counts as missing.
+            out.put(b":\" \"");
+        }
         for (field, texts) in &self.fields {
             out.put(b",");
             out.text(field);
@@ -201,6 +208,9 @@ impl<'a> Said<'a> {
         out.put(b"]");
     }
 }
+
+/// Where servers that need reasoning beside calls look for it.
+const NEEDED_FIELD: &str = "reasoning_content";
 
 /// What Google documents for calls that another model made.
 const STAND_IN: &[u8] =
