@@ -83,6 +83,8 @@ calls! {
     answer_request = requests.answer_request: AnswerRequestRequest -> AnswerRequestResponse;
     /// The ledger.
     get_context = context.get_context: GetContextRequest -> GetContextResponse;
+    /// What there is.
+    get_catalog = catalog.get_catalog: GetCatalogRequest -> GetCatalogResponse;
     /// The artifacts of a session.
     list_artifacts = artifacts.list_artifacts: ListArtifactsRequest -> ListArtifactsResponse;
 }

@@ -9,6 +9,7 @@
 use agentd_core::command::{CheckedCall, Report};
 use agentd_core::event::{ArtifactStored, BlockCall, Event, ModelProfile, Settings};
 use agentd_core::ids::{ArtifactId, CallId, ModelCallId, Seq, SessionId};
+use agentd_core::model::listing::Described;
 use agentd_core::path_bytes::PathBytes;
 use agentd_core::projection::{AuditEntry, OpenWork, SessionState, Summary};
 use bytes::Bytes;
@@ -411,4 +412,36 @@ pub trait Effects: Send + Sync {
     fn tools(&self) -> Arc<RawValue>;
     /// Keeps the environment of a session's client, in memory only: keys and settings of its commands.
     fn keep_env(&self, session: &SessionId, env: std::collections::BTreeMap<String, String>);
+}
+
+// ---- models --------------------------------------------------------------------------------------------
+
+/// Limits that a server named when it refused a request for being beyond them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LearnedLimits {
+    /// Tokens of prompt and answer together.
+    pub window: Option<u64>,
+    /// Tokens of one answer.
+    pub output: Option<u32>,
+}
+
+/// What is heard of models while the daemon runs: from the lists of their servers, and from refusals.
+pub trait ModelLists: Send + Sync {
+    /// What the model's server named when it refused a request. Asks nobody.
+    fn learned(&self, provider: &str, model: &str) -> LearnedLimits;
+    /// What the model's server says of it, asked with the key of a client with this environment. None when it
+    /// cannot be asked or says nothing; never waits longer than
+    /// [`LISTING_TIMEOUT_MS`](agentd_core::limits::LISTING_TIMEOUT_MS).
+    fn described<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a str,
+        env: &'a std::collections::BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Option<Described>>;
+    /// All models that a provider's server names, or in words why it could not be asked.
+    fn listed<'a>(
+        &'a self,
+        provider: &'a str,
+        env: &'a std::collections::BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<Vec<(String, Described)>, String>>;
 }

@@ -177,6 +177,11 @@ impl Place {
         self.data_dir.join("jobs")
     }
 
+    /// The folder of recorded requests and answers, one folder for each session.
+    pub fn records_dir(&self) -> PathBuf {
+        self.data_dir.join("records")
+    }
+
     /// Makes and checks the folders a daemon needs: all 0700 and ours.
     pub fn prepare(&self) -> Result<(), PlaceError> {
         if let Some(parent) = &self.runtime_parent {

@@ -39,6 +39,7 @@ fn models() -> Vec<Model> {
         parallel_tool_calls: true,
         cache_markers: dialect == Dialect::Anthropic,
         price: Price::default(),
+        price_unknown: false,
         chat,
         window_is_guess: false,
     };
@@ -156,6 +157,7 @@ impl World {
             approvals_expire_ms: 1,
             on_restart: OnRestart::Wait,
             limits: TurnLimits::default(),
+            record: false,
         };
         let create = CreateSession {
             session_id: SessionId::new("s_test"),

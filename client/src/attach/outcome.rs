@@ -41,8 +41,8 @@ pub(crate) struct Outcome {
     pub(crate) steps: u32,
     /// Tokens.
     pub(crate) usage: Value,
-    /// Price in US dollars.
-    pub(crate) cost_usd: f64,
+    /// Price in US dollars; none where nobody knows what the model costs.
+    pub(crate) cost_usd: Option<f64>,
     /// Calls denied because nobody could approve them.
     pub(crate) denied: u32,
     /// What went wrong.
@@ -112,7 +112,7 @@ impl TurnWatch {
         }
         outcome.steps = end.steps;
         outcome.usage = json::usage(&end.usage.unwrap_or_default());
-        outcome.cost_usd = words::usd(end.cost_micro_usd);
+        outcome.cost_usd = words::known_usd(end.cost_micro_usd, end.cost_unknown);
         outcome.denied = end.denied;
         outcome.kind = match v1::TurnStatus::try_from(end.status) {
             Ok(v1::TurnStatus::Completed) if end.denied == 0 => None,
@@ -134,7 +134,7 @@ impl TurnWatch {
             partial_text: (!partial.is_empty()).then(|| partial.to_owned()),
             steps: 0,
             usage: json::usage(&v1::Usage::default()),
-            cost_usd: 0.0,
+            cost_usd: Some(0.0),
             denied: 0,
             error: (!error.is_empty()).then(|| error.to_owned()),
             kind: Some(ErrorKind::Failed),

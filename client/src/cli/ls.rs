@@ -69,7 +69,7 @@ fn row(style: Style, summary: &v1::SessionSummary) -> String {
         facts.push(format!("{} to answer", summary.open_requests.len()));
     }
     if summary.cost_micro_usd > 0 {
-        facts.push(words::dollars(summary.cost_micro_usd));
+        facts.push(words::cost(summary.cost_micro_usd, summary.cost_unknown));
     }
     if !summary.name.is_empty() {
         facts.push(safe::inline_cut(&summary.name, 40));

@@ -11,6 +11,7 @@ pub mod daemon;
 pub mod demo;
 pub mod events;
 pub mod ls;
+pub mod models;
 pub mod new;
 mod output;
 pub mod run;
@@ -92,6 +93,8 @@ pub enum Command {
     Audit(audit::AuditArgs),
     /// Read what was too large for the conversation
     Artifacts(artifacts::ArtifactsArgs),
+    /// List the models and what is known of each
+    Models(models::ModelsArgs),
     /// Start, stop and look at the daemon
     Daemon(daemon::DaemonArgs),
 }
@@ -139,6 +142,7 @@ pub async fn run(cli: Cli, tour: demo::Tour) -> Result<ExitCode, ClientError> {
         Command::Context(args) => context::run(args, global).await,
         Command::Audit(args) => audit::run(args, global).await,
         Command::Artifacts(args) => artifacts::run(args, global).await,
+        Command::Models(args) => models::run(args, global).await,
         Command::Daemon(args) => daemon::run(args, global).await,
     }
 }

@@ -64,6 +64,9 @@ pub struct RunArgs {
     /// Print the session's id and leave it to work
     #[arg(long)]
     pub detach: bool,
+    /// Keep the requests to the model and its answers as files, without secrets
+    #[arg(long)]
+    pub record: bool,
     /// The workspace may be / or contain agentd's own home
     #[arg(long)]
     pub broad_workspace: bool,
@@ -92,12 +95,19 @@ pub async fn run(args: RunArgs, global: &GlobalArgs) -> Result<ExitCode, ClientE
     let output = args.output.unwrap_or(if global.json { Output::Json } else { Output::Text });
     let prompt = values::prompt(&args.prompt)?;
     let cwd = values::folder(args.cwd.as_deref())?;
-    let link = Link::from(connect(global).await?);
+    let connection = connect(global).await?;
+    let records = connection.place.records_dir();
+    let link = Link::from(connection);
     let session = match existing(&link, &args, &cwd).await? {
         Some(session) => adjusted(&link, &args, session).await?,
         None => created(&link, &args, &cwd).await?,
     };
+    let is_recorded = session.record;
     let summary = session.summary.unwrap_or_default();
+    if is_recorded {
+        let folder = records.join(&summary.session_id);
+        super::note(&format!("recorded in {}", safe::inline(&folder.to_string_lossy())));
+    }
     let sent = api::send_input(
         &link,
         v1::SendInputRequest {
@@ -182,6 +192,7 @@ async fn created(link: &Link, args: &RunArgs, cwd: &Path) -> Result<v1::Session,
         unattended_approvals: unattended.into(),
         approvals_expire_ms: expire.map(values::wire_ms),
         broad_workspace: args.broad_workspace,
+        record: args.record,
         ..Default::default()
     };
     let answer = api::create_session(link, request).await?;
@@ -191,7 +202,7 @@ async fn created(link: &Link, args: &RunArgs, cwd: &Path) -> Result<v1::Session,
 /// An existing session with what was asked for on the command line.
 async fn adjusted(link: &Link, args: &RunArgs, session: v1::Session) -> Result<v1::Session, ClientError> {
     let limits = limits(args);
-    if args.model.is_none() && args.permission_mode.is_none() && limits.is_none() {
+    if args.model.is_none() && args.permission_mode.is_none() && limits.is_none() && !args.record {
         return Ok(session);
     }
     let request = v1::UpdateSessionRequest {
@@ -201,6 +212,8 @@ async fn adjusted(link: &Link, args: &RunArgs, session: v1::Session) -> Result<v
         model: args.model.clone(),
         mode: args.permission_mode.map(|mode| v1::PermissionMode::from(mode).into()),
         limits,
+        // Only to begin with it: the flag's absence says nothing about what an earlier run began.
+        record: args.record.then_some(true),
         env: session_env().into_iter().collect(),
         ..Default::default()
     };

@@ -16,19 +16,19 @@ A stricter mode holds at once; a new model begins with the next turn.
 Examples:
   agentctl set s_01h --permission-mode read-only
   agentctl set s_01h --name parser")]
-#[group(required = true, multiple = true, args = ["name", "model", "permission_mode"])]
+#[command(group = clap::ArgGroup::new("changes").required(true).multiple(true))]
 pub struct SetArgs {
     /// The session: id, beginning of an id, or name
     #[arg(value_name = "ID")]
     pub session: String,
     /// A new name; empty removes it
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", group = "changes")]
     pub name: Option<String>,
     /// Another model, as provider/model; only between turns
-    #[arg(long, value_name = "P/M")]
+    #[arg(long, value_name = "P/M", group = "changes")]
     pub model: Option<String>,
     /// What may be done without asking
-    #[arg(long, value_enum, value_name = "MODE")]
+    #[arg(long, value_enum, value_name = "MODE", group = "changes")]
     pub permission_mode: Option<values::Mode>,
 }
 
@@ -52,4 +52,21 @@ pub async fn run(args: SetArgs, global: &GlobalArgs) -> Result<ExitCode, ClientE
         print_json(&serde_json::json!({"last_seq": last_seq}))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::parse;
+    use std::ffi::OsString;
+
+    #[test]
+    fn there_must_be_something_to_set() {
+        let parsed = |args: &[&str]| {
+            let all = ["agentctl", "set"].iter().chain(args).map(OsString::from);
+            parse(all).map(|_| ())
+        };
+        assert_eq!(parsed(&["s_1"]), Err(std::process::ExitCode::from(2)));
+        assert_eq!(parsed(&["--name", "x"]), Err(std::process::ExitCode::from(2)));
+        assert_eq!(parsed(&["s_1", "--name", "x", "--permission-mode", "full"]), Ok(()));
+    }
 }

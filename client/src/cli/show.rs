@@ -72,7 +72,7 @@ fn detail(style: Style, session: &v1::Session) -> Vec<String> {
         ended.iter().filter(|(_, n)| *n > 0).map(|(word, n)| format!("{n} {word}")).collect();
     out.push(fact("calls", &if counted.is_empty() { "none".to_owned() } else { counted.join(", ") }));
     out.push(fact("tokens", &lines::tokens(&summary.usage.unwrap_or_default())));
-    out.push(fact("cost", &words::dollars(summary.cost_micro_usd)));
+    out.push(fact("cost", &words::cost(summary.cost_micro_usd, summary.cost_unknown)));
     for call in &session.open_calls {
         let evidence = if call.evidence.is_empty() { String::new() } else { format!(" ({})", call.evidence) };
         out.push(fact("open call", &format!("{} {} {}{evidence}", call.call_id, call.tool, call.state)));

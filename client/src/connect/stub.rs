@@ -8,6 +8,7 @@
 
 use agentd_proto::v1::artifacts_client::ArtifactsClient;
 use agentd_proto::v1::audit_client::AuditClient;
+use agentd_proto::v1::catalog_client::CatalogClient;
 use agentd_proto::v1::context_client::ContextClient;
 use agentd_proto::v1::daemon_client::DaemonClient;
 use agentd_proto::v1::requests_client::RequestsClient;
@@ -32,6 +33,8 @@ stubs! {
     artifacts: ArtifactsClient;
     /// The trail.
     audit: AuditClient;
+    /// What there is.
+    catalog: CatalogClient;
     /// The context ledger.
     context: ContextClient;
     /// The daemon itself.

@@ -134,7 +134,7 @@ pub(crate) fn summary(summary: &v1::SessionSummary) -> Value {
         "open_requests": summary.open_requests.iter().map(open_request).collect::<Vec<_>>(),
         "calls": calls(summary.calls.as_ref()),
         "usage": usage(&summary.usage.unwrap_or_default()),
-        "cost_usd": words::usd(summary.cost_micro_usd),
+        "cost_usd": words::known_usd(summary.cost_micro_usd, summary.cost_unknown),
         "created_at_ms": summary.created_at_ms,
         "updated_at_ms": summary.updated_at_ms,
         "revision": summary.revision,
@@ -146,6 +146,26 @@ fn calls(counts: Option<&v1::CallCounts>) -> Value {
     json!({
         "ok": counts.ok, "error": counts.error, "denied": counts.denied, "invalid": counts.invalid,
         "timed_out": counts.timed_out, "cancelled": counts.cancelled, "unknown": counts.unknown,
+    })
+}
+
+/// A model of the catalogue. What nobody knows is null.
+pub(crate) fn model(entry: &v1::CatalogEntry) -> Value {
+    let facts = entry.model.clone().unwrap_or_default();
+    json!({
+        "name": entry.name,
+        "state": entry.state,
+        "default": facts.is_default,
+        "protocol": text_or_null(&facts.protocol),
+        "context_window": facts.context_window,
+        "max_output_tokens": facts.max_output_tokens,
+        "price": facts.price.map(|price| json!({
+            "input": words::usd(price.input_micro_usd), "output": words::usd(price.output_micro_usd),
+            "cache_read": words::usd(price.cache_read_micro_usd),
+            "cache_write": words::usd(price.cache_write_micro_usd),
+        })),
+        "origin": entry.origin,
+        "detail": text_or_null(&entry.detail),
     })
 }
 

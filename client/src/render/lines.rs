@@ -221,7 +221,8 @@ pub(crate) fn turn_end(style: Style, end: &v1::TurnEnd) -> Vec<String> {
     if let Some(usage) = end.usage {
         facts.push(tokens(&usage));
     }
-    facts.push(words::dollars(end.cost_micro_usd));
+    let cost = words::cost(end.cost_micro_usd, end.cost_unknown);
+    facts.push(if end.cost_unknown { format!("cost {cost}") } else { cost });
     if end.denied > 0 {
         facts.push(format!("{} denied because nobody could approve", end.denied));
     }

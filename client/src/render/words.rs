@@ -65,6 +65,25 @@ pub(crate) fn dollars(micro_usd: i64) -> String {
     format!("${:.digits$}", usd(micro_usd))
 }
 
+/// Money for people, where it may be that nobody knows all of it: `unknown`, or `at least $0.0123`.
+pub(crate) fn cost(micro_usd: i64, unknown: bool) -> String {
+    match (micro_usd, unknown) {
+        (_, false) => dollars(micro_usd),
+        (0, true) => "unknown".to_owned(),
+        (_, true) => format!("at least {}", dollars(micro_usd)),
+    }
+}
+
+/// Money as a number of dollars; none where nobody knows all of it.
+pub(crate) fn known_usd(micro_usd: i64, unknown: bool) -> Option<f64> {
+    (!unknown).then(|| usd(micro_usd))
+}
+
+/// A count of tokens in a list: `8192`, `200k`.
+pub(crate) fn thousands(count: u64) -> String {
+    if count < 10_000 { count.to_string() } else { format!("{}k", (count + 500) / 1_000) }
+}
+
 /// Money as a number of dollars.
 pub(crate) fn usd(micro_usd: i64) -> f64 {
     // Exact far beyond any bill: an f64 holds 2^53 millionths.

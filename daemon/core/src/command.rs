@@ -112,6 +112,8 @@ pub struct ChangeSession {
     pub model: Option<(String, Box<EpochStarted>)>,
     /// Put away, or taken out again.
     pub archived: Option<bool>,
+    /// Keep requests and answers from now on, or no longer.
+    pub record: Option<bool>,
 }
 
 /// What a person says about one unknown call.

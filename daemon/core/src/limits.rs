@@ -255,3 +255,19 @@ pub const THREAD_STACK_BYTES: usize = 1024 * 1024;
 /// How long a starting daemon waits for one that holds the lock and does not answer yet, or not any more. Less
 /// than its client waits, so that the client hears why.
 pub const LOCK_WAIT_MS: u64 = 8_000;
+/// Bytes of a server's list of models; the longest known (OpenRouter) has about 1 MB.
+pub const LISTING_MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Models taken from such a list; the longest known has about 500.
+pub const LISTED_MODELS_MAX: usize = 2_000;
+/// A larger context window in a list is a mistake of its server.
+pub const LISTED_WINDOW_MAX: u64 = 20_000_000;
+/// The whole of a look at such a list, connecting included: somebody waits for the session to begin.
+pub const LISTING_TIMEOUT_MS: u64 = 2_000;
+/// The same where a person asked for the list and waits for nothing else.
+pub const PROBE_TIMEOUT_MS: u64 = 10_000;
+/// A server that could not be asked is not asked again for so long.
+pub const LISTING_RETRY_MS: u64 = 60_000;
+/// Models whose figures are remembered; beyond it the memory is emptied and fills again.
+pub const LISTING_REMEMBERED_MAX: usize = 1_024;
+/// Bytes of recorded requests and answers of one session; then recording stops and says so.
+pub const RECORD_MAX_BYTES: u64 = 64 * 1024 * 1024;

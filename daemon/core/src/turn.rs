@@ -121,6 +121,8 @@ pub struct Turn {
     pub usage: Usage,
     /// Money.
     pub cost_micro_usd: i64,
+    /// A step's price was not known: the sum is not all.
+    pub cost_unknown: bool,
     /// Calls denied because nobody could be asked.
     pub denied_unattended: u32,
     /// Nudges since the last answer with content.
@@ -176,6 +178,7 @@ impl Turn {
             cost_base: 0,
             usage: Usage::default(),
             cost_micro_usd: 0,
+            cost_unknown: false,
             denied_unattended: 0,
             nudges: 0,
             continuations: 0,

@@ -123,6 +123,7 @@ pub(super) fn change(
         limits: given.limits.as_ref().map(|given| limits(Some(given), current.clone())).transpose()?,
         model: None,
         archived: given.archived,
+        record: given.record,
     })
 }
 

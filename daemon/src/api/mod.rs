@@ -12,6 +12,7 @@
 mod artifacts;
 mod attach;
 mod audit;
+mod catalog;
 mod context;
 mod daemon_service;
 mod from_proto;
@@ -30,10 +31,12 @@ pub use daemon_service::{Busy, DaemonFacts, DaemonService, StopWhen, Stopping, W
 pub use not_built::NotBuilt;
 
 use crate::config::{self, LiveConfig};
-use crate::ports::{Effects, Store};
+use crate::ports::{Effects, ModelLists, Store};
 use crate::session::Registry;
-use agentd_core::event::{ModelProfile, OnRestart, Price, SandboxMode, TurnLimits};
+use agentd_core::event::{ModelProfile, OnRestart, SandboxMode, TurnLimits};
+use agentd_core::model::listing::Described;
 use server::{ServerError, Services};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tonic::Status;
@@ -49,6 +52,8 @@ pub struct Api {
     pub effects: Arc<dyn Effects>,
     /// The configuration in use.
     pub config: Arc<LiveConfig>,
+    /// What servers say of their models.
+    pub lists: Arc<dyn ModelLists>,
     /// The daemon's own folders, which a workspace must not hold by accident.
     pub own_folders: Vec<PathBuf>,
 }
@@ -56,8 +61,6 @@ pub struct Api {
 /// What a new session gets where its client says nothing.
 struct SessionDefaults {
     model: String,
-    /// What it costs is known, even if that is nothing.
-    is_priced: bool,
     profile: ModelProfile,
     limits: TurnLimits,
     on_restart: OnRestart,
@@ -71,7 +74,7 @@ impl Api {
         let api = Arc::new(self);
         let services = Services {
             daemon,
-            catalog: NotBuilt,
+            catalog: catalog::Service(api.clone()),
             sessions: sessions::Service(api.clone()),
             turns: turns::Service(api.clone()),
             requests: requests::Service(api.clone()),
@@ -83,14 +86,24 @@ impl Api {
         services.into_routes().await
     }
 
-    fn defaults(&self, model: Option<&str>) -> Result<SessionDefaults, Status> {
+    /// What a session gets with this model, or the configured one. Its server is asked what it is like only where
+    /// neither the configuration nor the built-in table says that.
+    async fn defaults(
+        &self,
+        model: Option<&str>,
+        env: &BTreeMap<String, String>,
+    ) -> Result<SessionDefaults, Status> {
         let config = self.config.current();
-        let resolved = config::resolve(&config, model).map_err(|error| status::catalog(&error))?;
-        let is_priced = resolved.profile.price != Price::default()
-            || resolved.provider.is_demo()
-            || config.models.get(&resolved.name).is_some_and(|model| model.price.is_some());
+        let refused = |error: config::CatalogError| status::catalog(&error);
+        let mut resolved = config::resolve(&config, model, env).map_err(refused)?;
+        let (provider, id) = (resolved.profile.provider.clone(), resolved.profile.model.clone());
+        let described =
+            if resolved.worth_asking { self.lists.described(&provider, &id, env).await } else { None };
+        let heard = self.heard(&provider, &id, described);
+        if heard != config::Heard::default() {
+            resolved = config::resolve_heard(&config, model, env, &heard).map_err(refused)?;
+        }
         Ok(SessionDefaults {
-            is_priced,
             model: resolved.name,
             profile: resolved.profile,
             limits: config.turn_limits(),
@@ -98,5 +111,17 @@ impl Api {
             approvals_expire_ms: i64::from(config.session.approvals_expire_h) * 3_600_000,
             sandbox: config.sandbox.mode,
         })
+    }
+
+    /// What was heard of a model: now from its server, and from refusals before.
+    fn heard(&self, provider: &str, model: &str, described: Option<Described>) -> config::Heard {
+        let learned = self.lists.learned(provider, model);
+        config::Heard { described, learned_window: learned.window, learned_output: learned.output }
+    }
+
+    /// Whether it is known what a model costs, as far as that can be said without asking its server.
+    fn is_priced(&self, model: &str) -> bool {
+        let resolved = config::resolve(&self.config.current(), Some(model), &BTreeMap::new());
+        resolved.is_ok_and(|resolved| !resolved.profile.price_unknown)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Api, SessionDefaults, from_proto, peer, session_name, status, to_proto, watch};
 use crate::session::{Asked, Committed};
 use agentd_core::command::{ChangeSession, Command, CreateSession};
-use agentd_core::event::{EpochStarted, Origin, PermissionMode, Settings, UnattendedApprovals};
+use agentd_core::event::{EpochStarted, ModelProfile, Origin, PermissionMode, Settings, UnattendedApprovals};
 use agentd_core::ids::{SessionId, Stamp};
 use agentd_core::path_bytes::PathBytes;
 use agentd_core::prompt::system;
@@ -103,7 +103,7 @@ impl agentd_proto::server::sessions_server::Sessions for Service {
         if let Some(first) = self.first_created(&given).await? {
             return Ok(Response::new(first));
         }
-        let command = self.create_command(&given)?;
+        let command = self.create_command(&given, &env).await?;
         let session_id = command.session_id.clone();
         self.0.effects.keep_env(&session_id, env);
         let call =
@@ -153,7 +153,7 @@ impl agentd_proto::server::sessions_server::Sessions for Service {
             return Err(status::not_built("changing the agent of a session"));
         }
         let session_id = resolve(&self.0, &given.session_id).await?;
-        let change = self.change(&session_id, &given).await?;
+        let change = self.change(&session_id, &given, &env).await?;
         self.0.effects.keep_env(&session_id, env);
         let call =
             Call { method: "Sessions.UpdateSession", request_id: given.request_id.clone(), content: &given };
@@ -192,19 +192,15 @@ impl Service {
             .map_err(|error| status::internal("a request", &format!("a kept answer cannot be read: {error}")))
     }
 
-    fn create_command(&self, given: &v1::CreateSessionRequest) -> Result<CreateSession, Status> {
-        let defaults = self.0.defaults(given.model.as_deref())?;
+    async fn create_command(
+        &self,
+        given: &v1::CreateSessionRequest,
+        env: &BTreeMap<String, String>,
+    ) -> Result<CreateSession, Status> {
         session_name::check(given.name.as_deref().unwrap_or_default())?;
         let root = self.workspace(given)?;
-        let wants_cost_limit =
-            given.limits.as_ref().and_then(|limits| limits.max_cost_micro_usd).is_some_and(|cost| cost > 0);
-        if wants_cost_limit && !defaults.is_priced {
-            let model = &defaults.model;
-            let text = format!(
-                "cannot be held: what {model} costs is not known; set price in [models.\"{model}\"] of config.toml"
-            );
-            return Err(status::field("limits.max_cost_micro_usd", text).status());
-        }
+        let defaults = self.0.defaults(given.model.as_deref(), env).await?;
+        can_hold_cost(given.limits.as_ref(), &defaults.model, &defaults.profile)?;
         let cwd = PathBytes::new(root.clone().into_os_string().into_vec());
         let settings = Settings {
             name: given.name.clone().filter(|name| !name.is_empty()),
@@ -218,6 +214,7 @@ impl Service {
             on_restart: from_proto::on_restart(given.on_restart, "on_restart")?
                 .unwrap_or(defaults.on_restart),
             limits: from_proto::limits(given.limits.as_ref(), defaults.limits.clone())?,
+            record: given.record,
         };
         let system = given.system_text.clone().unwrap_or_else(|| system_text(&root));
         let mut stamp = self.stamp();
@@ -278,6 +275,7 @@ impl Service {
         &self,
         session_id: &SessionId,
         given: &v1::UpdateSessionRequest,
+        env: &BTreeMap<String, String>,
     ) -> Result<ChangeSession, Status> {
         let state = self.0.registry.state(session_id).await.map_err(|error| status::session(&error))?;
         let (Some(settings), Some(epoch)) = (&state.settings, &state.epoch) else {
@@ -286,12 +284,27 @@ impl Service {
         session_name::check(given.name.as_deref().unwrap_or_default())?;
         let mut change = from_proto::change(given, &settings.limits)?;
         if let Some(model) = &given.model {
-            let defaults = self.0.defaults(Some(model))?;
+            let defaults = self.0.defaults(Some(model), env).await?;
+            can_hold_cost(given.limits.as_ref(), &defaults.model, &defaults.profile)?;
             let epoch = self.epoch("model_changed", &defaults, &epoch.system);
             change.model = Some((defaults.model, Box::new(epoch)));
+        } else {
+            can_hold_cost(given.limits.as_ref(), &settings.model, &epoch.profile)?;
         }
         Ok(change)
     }
+}
+
+/// Refuses a limit on money that means nothing, because nobody knows what the model costs.
+fn can_hold_cost(limits: Option<&v1::TurnLimits>, model: &str, profile: &ModelProfile) -> Result<(), Status> {
+    let wanted = limits.and_then(|limits| limits.max_cost_micro_usd).is_some_and(|cost| cost > 0);
+    if !wanted || !profile.price_unknown {
+        return Ok(());
+    }
+    let text = format!(
+        "cannot be held: what {model} costs is not known; set price in [models.\"{model}\"] of config.toml"
+    );
+    Err(status::field("limits.max_cost_micro_usd", text).status())
 }
 
 fn expiry(given: Option<i64>, default: i64) -> Result<i64, Status> {

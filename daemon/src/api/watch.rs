@@ -67,7 +67,10 @@ async fn page(api: &Api, filter: &SummaryFilter, frames: &Frames, known: u64) ->
     let listed = api.store.list(filter.clone()).await.map_err(|error| status::store(&error))?;
     let newest = listed.iter().map(|listed| listed.revision).max().unwrap_or(0).max(known);
     for session in &listed {
-        send(frames, Frame::Session(to_proto::listed(session))).await;
+        let mut row = to_proto::listed(session);
+        let spent = session.summary.usage.prompt_tokens() > 0;
+        row.cost_unknown = spent && row.cost_micro_usd == 0 && !api.is_priced(&row.model);
+        send(frames, Frame::Session(row)).await;
     }
     Ok(newest)
 }

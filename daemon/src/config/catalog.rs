@@ -1,87 +1,23 @@
 //! From `provider/model` to all that is needed to speak to it.
 //!
-//! What is built in is a small table with a date; what a person configures goes before it; a model that nobody
-//! knows gets figures that are safe rather than large.
+//! Each figure comes from the first who says it: the person (`config.toml`), the built-in table of models, the
+//! model's server, the table's family of later models. A model that nobody knows gets figures that are safe rather
+//! than large. A limit that a server named when it refused a request bounds all but the person's.
 
+use super::chat_servers;
 use super::check::context_of;
+use super::keys::{KeySource, key_for};
+use super::known_models::{self, KnownModel, ListPrice};
 use super::schema::{Config, ContextSection, ModelSection, PriceSection, Protocol, ProviderSection, micro};
 use agentd_core::event::{ChatForm, Dialect, ModelProfile, Price, ThinkingForm};
 use agentd_core::limits;
+use agentd_core::model::listing::Described;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The names that need no configuration.
 pub(super) const BUILT_IN: &[&str] = &["anthropic", "openai", "demo"];
-
-/// A model of the table.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct KnownModel {
-    /// The provider.
-    pub provider: &'static str,
-    /// What the model's name begins with; the longest beginning counts.
-    pub prefix: &'static str,
-    /// Tokens of prompt and answer together.
-    pub context_window: u64,
-    /// Tokens of one answer.
-    pub max_output_tokens: u32,
-    /// How thinking is asked for.
-    pub thinking: ThinkingForm,
-    /// Dollars per million tokens: prompt and answer.
-    pub price_in_out: (f64, f64),
-    /// The price of cached tokens as a part of the prompt's: read and written.
-    pub cache_read_write: (f64, f64),
-}
-
-/// State of the table: 2026-11-30. Prices of models without a published figure at hand are 0, which is shown
-/// as unknown and not as free; windows are what every tier of the model has.
-const KNOWN: &[KnownModel] = &[
-    claude("claude-opus-5", ThinkingForm::Adaptive, (5.0, 25.0), 0.1),
-    claude("claude-fable-5-1", ThinkingForm::Adaptive, (10.0, 50.0), 0.025),
-    claude("claude-fable-5-2", ThinkingForm::Adaptive, (8.0, 40.0), 0.025),
-    claude("claude-fable-5", ThinkingForm::Adaptive, (0.0, 0.0), 0.1),
-    claude("claude-mythos-5", ThinkingForm::Adaptive, (0.0, 0.0), 0.1),
-    claude("claude-sonnet-5", ThinkingForm::Adaptive, (0.0, 0.0), 0.1),
-    claude("claude-haiku-5", ThinkingForm::Adaptive, (0.0, 0.0), 0.1),
-    claude("claude-opus-4", ThinkingForm::Omit, (5.0, 25.0), 0.1),
-    claude("claude-opus-4-6", ThinkingForm::Adaptive, (5.0, 25.0), 0.1),
-    claude("claude-opus-4-7", ThinkingForm::Adaptive, (5.0, 25.0), 0.1),
-    claude("claude-opus-4-8", ThinkingForm::Adaptive, (5.0, 25.0), 0.1),
-    claude("claude-sonnet-4", ThinkingForm::Omit, (3.0, 15.0), 0.1),
-    claude("claude-sonnet-4-6", ThinkingForm::Adaptive, (3.0, 15.0), 0.1),
-    claude("claude-haiku-4-5", ThinkingForm::Omit, (1.0, 5.0), 0.1),
-    KnownModel {
-        provider: "demo",
-        prefix: "tour",
-        context_window: 200_000,
-        max_output_tokens: 8_192,
-        thinking: ThinkingForm::Omit,
-        price_in_out: (0.0, 0.0),
-        cache_read_write: (0.0, 0.0),
-    },
-];
-
-const fn claude(
-    prefix: &'static str,
-    thinking: ThinkingForm,
-    price_in_out: (f64, f64),
-    cache_read: f64,
-) -> KnownModel {
-    KnownModel {
-        provider: "anthropic",
-        prefix,
-        context_window: 200_000,
-        max_output_tokens: 32_000,
-        thinking,
-        price_in_out,
-        cache_read_write: (cache_read, 1.25),
-    }
-}
-
-/// The built-in table, for lists.
-pub const fn known_models() -> &'static [KnownModel] {
-    KNOWN
-}
 
 /// A provider as it is spoken to, without its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +55,45 @@ impl ProviderSettings {
     }
 }
 
+/// Who said how large a model's window is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The person.
+    Config,
+    /// The built-in table.
+    BuiltIn,
+    /// The model's server.
+    Listed,
+    /// The table, of the models next to it.
+    Family,
+    /// Nobody: the figures are safe ones.
+    Guess,
+}
+
+impl Origin {
+    /// In one word, for lists.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Config => "config",
+            Self::BuiltIn => "built-in",
+            Self::Listed => "listed",
+            Self::Family => "assumed",
+            Self::Guess => "guess",
+        }
+    }
+}
+
+/// What was heard of a model while the daemon ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// What its server says of it.
+    pub described: Option<Described>,
+    /// The window that its server named when it refused a longer request.
+    pub learned_window: Option<u64>,
+    /// The longest answer that it named when it refused to write a longer one.
+    pub learned_output: Option<u32>,
+}
+
 /// A model and its provider, resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResolvedModel {
@@ -130,8 +105,10 @@ pub struct ResolvedModel {
     pub provider: ProviderSettings,
     /// Its context budget.
     pub context: ContextSection,
-    /// Whether the figures are known, or only safe.
-    pub known: bool,
+    /// Who said how large its window is.
+    pub origin: Origin,
+    /// Its server may know what the table does not.
+    pub worth_asking: bool,
 }
 
 /// Why a model cannot be resolved.
@@ -164,8 +141,23 @@ pub(super) fn split_name(name: &str) -> Option<(&str, &str)> {
     name.split_once('/').filter(|(provider, model)| !provider.is_empty() && !model.is_empty())
 }
 
-/// Resolves a model: the named one, else the configured one.
-pub fn resolve(config: &Config, named: Option<&str>) -> Result<ResolvedModel, CatalogError> {
+/// Resolves a model: the named one, else the configured one. The environment is that of the client: it may say
+/// where the provider is.
+pub fn resolve(
+    config: &Config,
+    named: Option<&str>,
+    env: &BTreeMap<String, String>,
+) -> Result<ResolvedModel, CatalogError> {
+    resolve_heard(config, named, env, &Heard::default())
+}
+
+/// Resolves a model with what was heard of it.
+pub fn resolve_heard(
+    config: &Config,
+    named: Option<&str>,
+    env: &BTreeMap<String, String>,
+    heard: &Heard,
+) -> Result<ResolvedModel, CatalogError> {
     let name = named
         .map(str::trim)
         .filter(|name| !name.is_empty())
@@ -177,59 +169,153 @@ pub fn resolve(config: &Config, named: Option<&str>) -> Result<ResolvedModel, Ca
         provider: provider_name.to_owned(),
         known: provider_names(config).join(", "),
     })?;
-    let known = KNOWN
-        .iter()
-        .filter(|known| known.provider == provider_name && model.starts_with(known.prefix))
-        .max_by_key(|known| known.prefix.len());
+    let base_url = match key_for(env, &provider) {
+        Ok(
+            KeySource::Key { base_url, .. }
+            | KeySource::Command { base_url, .. }
+            | KeySource::Open { base_url },
+        ) => base_url,
+        Err(_) => provider.base_url.clone(),
+    };
     let own = config.models.get(name).cloned().unwrap_or_default();
-    let profile = profile(&provider, model, known, &own);
+    let words = Words {
+        own: &own,
+        exact: known_models::of_model(provider_name, model),
+        heard,
+        family: known_models::of_family(provider_name, model),
+    };
+    let (window, origin) = words.window();
+    let profile = words.profile(&provider, model, (window, origin), &base_url);
+    let unsaid = matches!(origin, Origin::Family | Origin::Guess);
     Ok(ResolvedModel {
         name: name.to_owned(),
         profile,
+        worth_asking: unsaid && !provider.is_demo() && chat_servers::describes(&base_url, provider_name),
         provider,
         // The file was checked when it was read.
         context: context_of(config, name).unwrap_or_else(|_| config.context.clone()),
-        known: known.is_some() || own.context_window.is_some(),
+        origin,
     })
 }
 
-fn profile(
-    provider: &ProviderSettings,
-    model: &str,
-    known: Option<&KnownModel>,
-    own: &ModelSection,
-) -> ModelProfile {
-    let context_window = own
-        .context_window
-        .or_else(|| known.map(|known| known.context_window))
-        .unwrap_or(limits::UNKNOWN_CONTEXT_WINDOW);
-    // An answer never takes more than a quarter of a window that somebody set by hand.
-    let quarter = u32::try_from(context_window / 4).unwrap_or(u32::MAX).max(1);
-    let max_output_tokens = own
-        .max_output_tokens
-        .or_else(|| known.map(|known| known.max_output_tokens))
-        .unwrap_or(limits::UNKNOWN_MAX_OUTPUT_TOKENS)
-        .min(if own.max_output_tokens.is_some() { u32::MAX } else { quarter });
-    ModelProfile {
-        provider: provider.name.clone(),
-        model: model.to_owned(),
-        dialect: provider.dialect,
-        context_window,
-        max_output_tokens,
-        thinking: known.map_or(ThinkingForm::Omit, |known| known.thinking),
-        parallel_tool_calls: own.parallel_tool_calls.unwrap_or(true),
-        // Servers that only speak the dialect ignore or refuse them; the provider itself honours them.
-        cache_markers: provider.dialect == Dialect::Anthropic && provider.name == "anthropic",
-        price: own.price.map_or_else(|| known.map_or_else(Price::default, price_of_known), price_of_section),
-        chat: ChatForm::default(),
-        window_is_guess: own.context_window.is_none() && known.is_none(),
+/// All who have something to say about a model, in the order in which they are believed.
+struct Words<'a> {
+    own: &'a ModelSection,
+    exact: Option<&'a KnownModel>,
+    heard: &'a Heard,
+    family: Option<&'a KnownModel>,
+}
+
+impl Words<'_> {
+    fn described(&self) -> Described {
+        self.heard.described.unwrap_or_default()
+    }
+
+    fn window(&self) -> (u64, Origin) {
+        if let Some(window) = self.own.context_window {
+            return (window, Origin::Config);
+        }
+        let said = self
+            .exact
+            .map(|row| (row.context_window, Origin::BuiltIn))
+            .or_else(|| Some((self.described().context_window?, Origin::Listed)));
+        let learned = self.heard.learned_window;
+        if let Some((window, origin)) = said {
+            return (learned.map_or(window, |learned| window.min(learned)), origin);
+        }
+        match (learned, self.family) {
+            (Some(learned), _) => (learned, Origin::Listed),
+            (None, Some(row)) => (row.context_window, Origin::Family),
+            (None, None) => (limits::UNKNOWN_CONTEXT_WINDOW, Origin::Guess),
+        }
+    }
+
+    fn output(&self, window: u64) -> u32 {
+        if let Some(tokens) = self.own.max_output_tokens {
+            return tokens;
+        }
+        // An answer never takes more than a quarter of the window without being told to.
+        let quarter = u32::try_from(window / 4).unwrap_or(u32::MAX).max(1);
+        let row = |row: &KnownModel| row.max_output_tokens;
+        let learned = self.heard.learned_output;
+        self.exact
+            .map(row)
+            .or(self.described().max_output_tokens)
+            .or(self.family.map(row))
+            .unwrap_or(limits::UNKNOWN_MAX_OUTPUT_TOKENS)
+            .min(quarter)
+            .min(learned.unwrap_or(u32::MAX))
+    }
+
+    fn thinking(&self, dialect: Dialect) -> ThinkingForm {
+        let of_server = match (dialect, self.described().adaptive_thinking) {
+            (Dialect::Anthropic, Some(true)) => Some(ThinkingForm::Adaptive),
+            _ => None,
+        };
+        self.own
+            .thinking
+            .or(self.exact.map(|row| row.thinking))
+            .or(of_server)
+            .or(self.family.map(|row| row.thinking))
+            .unwrap_or(ThinkingForm::Omit)
+    }
+
+    fn price(&self) -> Option<Price> {
+        self.own
+            .price
+            .map(price_of_section)
+            .or_else(|| self.exact.and_then(|row| row.price).map(price_of_list))
+            .or(self.described().price)
+    }
+
+    fn chat(&self, provider: &ProviderSettings, model: &str, base_url: &str) -> ChatForm {
+        if provider.dialect != Dialect::OpenAiChat {
+            return ChatForm::default();
+        }
+        let mut form = chat_servers::form_of(base_url, &provider.name, model);
+        if let Some(field) = self.own.max_tokens_field {
+            form.max_tokens_field = field;
+        }
+        if let Some(reasoning) = self.own.reasoning {
+            form.reasoning = reasoning;
+        }
+        if let Some(asks) = self.own.stream_options {
+            form.stream_options = asks;
+        }
+        form
+    }
+
+    fn profile(
+        &self,
+        provider: &ProviderSettings,
+        model: &str,
+        window: (u64, Origin),
+        base_url: &str,
+    ) -> ModelProfile {
+        let (context_window, origin) = window;
+        let price = self.price();
+        let parallel = self.exact.or(self.family).is_none_or(|row| row.parallel_tool_calls);
+        ModelProfile {
+            provider: provider.name.clone(),
+            model: model.to_owned(),
+            dialect: provider.dialect,
+            context_window,
+            max_output_tokens: self.output(context_window),
+            thinking: self.thinking(provider.dialect),
+            parallel_tool_calls: self.own.parallel_tool_calls.unwrap_or(parallel),
+            // Servers that only speak the dialect ignore or refuse them; the provider itself honours them.
+            cache_markers: provider.dialect == Dialect::Anthropic && provider.name == "anthropic",
+            price: price.unwrap_or_default(),
+            price_unknown: price.is_none(),
+            chat: self.chat(provider, model, base_url),
+            window_is_guess: matches!(origin, Origin::Family | Origin::Guess),
+        }
     }
 }
 
-fn price_of_known(known: &KnownModel) -> Price {
-    let (input, output) = known.price_in_out;
-    let (read, write) = known.cache_read_write;
-    price_of_section(PriceSection { input, output, cache_read: input * read, cache_write: input * write })
+fn price_of_list(price: ListPrice) -> Price {
+    let ListPrice { input, output, cache_read, cache_write, source: _ } = price;
+    price_of_section(PriceSection { input, output, cache_read, cache_write })
 }
 
 fn price_of_section(price: PriceSection) -> Price {
@@ -241,7 +327,24 @@ fn price_of_section(price: PriceSection) -> Price {
     }
 }
 
-fn provider_names(config: &Config) -> Vec<String> {
+/// Every model that has a name here: the configured ones first, then the table's, each once.
+pub fn named_models(config: &Config) -> Vec<String> {
+    let of_person = config.model.iter().chain(config.models.keys()).cloned();
+    let of_table = known_models::known_models()
+        .iter()
+        .filter(|row| !row.family)
+        .map(|row| format!("{}/{}", row.provider, row.id));
+    let mut names: Vec<String> = Vec::new();
+    for name in of_person.chain(of_table) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The providers that there are, the built-in ones first.
+pub fn provider_names(config: &Config) -> Vec<String> {
     let mut names: Vec<String> = BUILT_IN.iter().map(|name| (*name).to_owned()).collect();
     names.extend(config.providers.keys().filter(|name| !BUILT_IN.contains(&name.as_str())).cloned());
     names

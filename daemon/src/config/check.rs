@@ -1,7 +1,8 @@
 //! What the shape alone does not say, and where in the text a key stands.
 
-use super::catalog::{BUILT_IN, split_name};
-use super::schema::{Config, ContextSection, McpServer, ProviderSection};
+use super::catalog::{BUILT_IN, provider as provider_of, split_name};
+use super::schema::{Config, ContextSection, McpServer, ModelSection, ProviderSection};
+use agentd_core::event::Dialect;
 use agentd_core::limits;
 use serde::Deserialize;
 
@@ -43,6 +44,7 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
                 }
             }
         }
+        check_dialect(config, name, model)?;
         let merged =
             context_of(config, name).map_err(|message| fault(&["models", name, "context"], message))?;
         check_context(&merged, &["models", name, "context"])?;
@@ -55,6 +57,25 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
     for rule in &config.rules {
         if rule.tool.is_empty() || rule.matcher.is_empty() {
             return Err(fault(&["rules"], "a rule needs a tool and a match"));
+        }
+    }
+    Ok(())
+}
+
+/// Keys that only one protocol has say nothing to another; a person who sets one means something else.
+fn check_dialect(config: &Config, name: &str, model: &ModelSection) -> Result<(), Fault> {
+    let Some(provider) = split_name(name).and_then(|(provider, _)| provider_of(config, provider)) else {
+        return Ok(());
+    };
+    for (key, is_set, dialect, protocol) in [
+        ("thinking", model.thinking.is_some(), Dialect::Anthropic, "anthropic"),
+        ("max_tokens_field", model.max_tokens_field.is_some(), Dialect::OpenAiChat, "openai-chat"),
+        ("reasoning", model.reasoning.is_some(), Dialect::OpenAiChat, "openai-chat"),
+        ("stream_options", model.stream_options.is_some(), Dialect::OpenAiChat, "openai-chat"),
+    ] {
+        if is_set && provider.dialect != dialect {
+            let message = format!("only a model of a provider with protocol = {protocol:?} has it");
+            return Err(fault(&["models", name, key], message));
         }
     }
     Ok(())

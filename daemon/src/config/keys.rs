@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn of(model: &str, config: &Config) -> ProviderSettings {
-        resolve(config, Some(model)).unwrap().provider
+        resolve(config, Some(model), &BTreeMap::new()).unwrap().provider
     }
 
     #[test]

@@ -8,15 +8,19 @@
 //! configuration names where a key is, it never holds one.
 
 mod catalog;
+mod chat_servers;
 mod check;
 mod keys;
+mod known_models;
 mod live;
 mod schema;
 
 pub use catalog::{
-    CatalogError, KnownModel, ProviderSettings, ResolvedModel, known_models, provider, resolve,
+    CatalogError, Heard, Origin, ProviderSettings, ResolvedModel, named_models, provider, provider_names,
+    resolve, resolve_heard,
 };
 pub use keys::{KeyError, KeySource, Secret, key_for, secrets_in};
+pub use known_models::{KnownModel, ListPrice, Source, known_models};
 pub use live::{LiveConfig, Watching};
 pub use schema::{
     Config, ContextSection, DaemonSection, Decision, LimitsSection, LogLevel, McpSection, McpServer,

@@ -1,7 +1,9 @@
 //! The shape of `config.toml`. Names are the outside names; a default is one of `agentd_core::limits` where
 //! there is one.
 
-use agentd_core::event::{Dialect, OnRestart, SandboxMode, TurnLimits, Verdict};
+use agentd_core::event::{
+    Dialect, MaxTokensField, OnRestart, ReasoningReplay, SandboxMode, ThinkingForm, TurnLimits, Verdict,
+};
 use agentd_core::limits;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -123,6 +125,14 @@ pub struct ModelSection {
     pub parallel_tool_calls: Option<bool>,
     /// What it costs.
     pub price: Option<PriceSection>,
+    /// How thinking is asked for; `anthropic` only.
+    pub thinking: Option<ThinkingForm>,
+    /// The name of the output bound; `openai-chat` only, as the next two.
+    pub max_tokens_field: Option<MaxTokensField>,
+    /// Whether reasoning goes back with the answer it came with.
+    pub reasoning: Option<ReasoningReplay>,
+    /// Whether usage is asked for.
+    pub stream_options: Option<bool>,
     /// Keys of `[context]` that differ for this model.
     pub context: Option<toml::Table>,
 }

@@ -2,8 +2,10 @@
 
 use crate::config::{self, KeySource, LiveConfig};
 use crate::effects::Providers;
-use crate::model::{CallFailure, Provider};
+use crate::model::{CallFailure, Listings, Provider};
+use crate::ports::{BoxFuture, LearnedLimits, ModelLists};
 use agentd_core::event::FailureClass;
+use agentd_core::model::listing::Described;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -59,5 +61,47 @@ impl Providers for ConfiguredProviders {
 
     fn secrets(&self, env: &BTreeMap<String, String>) -> Vec<(String, String)> {
         config::secrets_in(env)
+    }
+}
+
+/// The lists of the providers' servers.
+pub(super) struct ProviderLists {
+    providers: ConfiguredProviders,
+    listings: Arc<Listings>,
+}
+
+impl ProviderLists {
+    pub(super) fn new(config: Arc<LiveConfig>, listings: Arc<Listings>) -> Self {
+        Self { providers: ConfiguredProviders::new(config), listings }
+    }
+}
+
+impl ModelLists for ProviderLists {
+    fn learned(&self, provider: &str, model: &str) -> LearnedLimits {
+        self.listings.learned_limits(provider, model)
+    }
+
+    fn described<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a str,
+        env: &'a BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Option<Described>> {
+        Box::pin(async move {
+            // Without a key the session begins all the same and its first call says what is missing.
+            let provider = self.providers.find(provider, env).ok()?;
+            self.listings.described(&provider, model).await
+        })
+    }
+
+    fn listed<'a>(
+        &'a self,
+        provider: &'a str,
+        env: &'a BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<Vec<(String, Described)>, String>> {
+        Box::pin(async move {
+            let provider = self.providers.find(provider, env).map_err(|failure| failure.message)?;
+            self.listings.listed(&provider).await
+        })
     }
 }

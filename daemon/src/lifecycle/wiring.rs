@@ -2,7 +2,7 @@
 //!
 //! Everything else gets what it needs handed in.
 
-use super::providers::ConfiguredProviders;
+use super::providers::{ConfiguredProviders, ProviderLists};
 use super::workload::Work;
 use crate::api::peer::{Classify, PeerKind};
 use crate::api::server::ServerError;
@@ -10,7 +10,7 @@ use crate::api::{Api, DaemonFacts, DaemonService, Stopping, Workload};
 use crate::config::LiveConfig;
 use crate::effects::{self, EffectsWing};
 use crate::inspect::OwnFolders;
-use crate::model::Models;
+use crate::model::{Listings, Models};
 use crate::paths::{Place, private_folder};
 use crate::ports::{Clock, Effects, Entropy, Store, StoreError};
 use crate::process::{Jobs, ProcId, ProcessError, SandboxSpec, procfs};
@@ -90,7 +90,9 @@ pub(super) async fn wire(parts: &Parts) -> Result<Wired, WiringError> {
     let data_dir = parts.place.data_dir.clone();
     let opened = tokio::task::spawn_blocking(move || store::open(&data_dir)).await;
     let store = Arc::new(opened.map_err(|error| StoreError::Failed(error.to_string()))??);
-    let wing = effects_wing(parts, jobs.clone(), store.clone())?;
+    let models = Models::new();
+    let listings = Arc::new(Listings::new(models.clone()));
+    let wing = effects_wing(parts, jobs.clone(), store.clone(), models)?;
     let effects: Arc<dyn Effects> = Arc::new(wing);
     let registry = Registry::new(Ports {
         clock: parts.clock.clone(),
@@ -110,13 +112,19 @@ pub(super) async fn wire(parts: &Parts) -> Result<Wired, WiringError> {
         store: store.clone(),
         effects,
         config: parts.config.clone(),
+        lists: Arc::new(ProviderLists::new(parts.config.clone(), listings)),
         own_folders: own_folders(&parts.place),
     };
     let routes = api.into_routes(daemon).await?;
     Ok(Wired { routes, workload, classify: classifier(jobs), registry, store })
 }
 
-fn effects_wing(parts: &Parts, jobs: Jobs, store: Arc<dyn Store>) -> Result<EffectsWing, WiringError> {
+fn effects_wing(
+    parts: &Parts,
+    jobs: Jobs,
+    store: Arc<dyn Store>,
+    models: Models,
+) -> Result<EffectsWing, WiringError> {
     let scratch = parts.place.data_dir.join("scratch");
     private_folder(&scratch)?;
     let tools = Tools {
@@ -133,7 +141,7 @@ fn effects_wing(parts: &Parts, jobs: Jobs, store: Arc<dyn Store>) -> Result<Effe
         tools,
         offered: tools::specs_json()?,
         jobs,
-        models: Models::new(),
+        models,
         providers: Arc::new(ConfiguredProviders::new(parts.config.clone())),
         store,
         clock: parts.clock.clone(),

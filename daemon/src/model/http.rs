@@ -28,7 +28,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// How a connection is made; each way has one client.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
+pub(super) enum Way {
     /// `http://` on this machine: no proxy, whatever the environment says.
     Local,
     /// `http://` elsewhere.
@@ -38,7 +38,7 @@ enum Way {
 }
 
 impl Way {
-    fn of(url: &Url, provider: &Provider) -> Self {
+    pub(super) fn of(url: &Url, provider: &Provider) -> Self {
         let host = url.host_str().unwrap_or_default();
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
         let local = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
@@ -50,10 +50,10 @@ impl Way {
     }
 }
 
-/// The models that can be reached. Cheap to make: clients are built when first needed.
-#[derive(Debug, Default)]
+/// The models that can be reached. Cheap to make: clients are built when first needed. Clones share them.
+#[derive(Clone, Debug, Default)]
 pub struct Models {
-    clients: Mutex<BTreeMap<Way, Arc<OnceCell<Client>>>>,
+    clients: Arc<Mutex<BTreeMap<Way, Arc<OnceCell<Client>>>>>,
 }
 
 impl Models {
@@ -113,7 +113,7 @@ impl Models {
         Err(failure)
     }
 
-    async fn client(&self, way: Way, provider: &Provider) -> Result<Client, CallFailure> {
+    pub(super) async fn client(&self, way: Way, provider: &Provider) -> Result<Client, CallFailure> {
         let cell = {
             let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(clients.entry(way.clone()).or_default())
@@ -187,7 +187,7 @@ fn with_roots(builder: ClientBuilder, ca_file: Option<&PathBuf>) -> Result<Clien
     Ok(builder.tls_certs_merge(certificates))
 }
 
-fn headers(provider: &Provider, url: &Url) -> Result<HeaderMap, CallFailure> {
+pub(super) fn headers(provider: &Provider, url: &Url) -> Result<HeaderMap, CallFailure> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let bad = |what: String, class| {

@@ -11,11 +11,15 @@
 
 mod demo;
 mod http;
+mod listing;
 mod outcome;
 mod provider;
+mod record;
 mod refusal;
 
 pub use demo::{TOUR_PROMPT, tour_workspace};
 pub use http::Models;
+pub use listing::Listings;
 pub use outcome::{Answer, CallFailure};
 pub use provider::Provider;
+pub use record::{Recorder, Records};

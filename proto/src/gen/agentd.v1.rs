@@ -683,7 +683,7 @@ pub mod daemon_client {
     }
 }
 /// What to list.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetCatalogRequest {
     /// Which kinds; empty for all.
     #[prost(enumeration = "CatalogKind", repeated, tag = "1")]
@@ -691,9 +691,15 @@ pub struct GetCatalogRequest {
     /// The folder whose project counts.
     #[prost(bytes = "vec", tag = "2")]
     pub cwd: ::prost::alloc::vec::Vec<u8>,
-    /// Reach out to this one entry.
+    /// Reach out to this one entry; for models, the name of a provider.
     #[prost(string, optional, tag = "3")]
     pub probe: ::core::option::Option<::prost::alloc::string::String>,
+    /// The client's environment, as for a session: which keys are there. It is not kept.
+    #[prost(map = "string, string", tag = "4")]
+    pub env: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 /// The entries.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -714,12 +720,46 @@ pub struct CatalogEntry {
     /// `ready`, `no_key`, `unreachable`, ….
     #[prost(string, tag = "3")]
     pub state: ::prost::alloc::string::String,
-    /// Where it comes from: `built-in`, a file and line.
+    /// Where it comes from: `built-in`, `config`, `listed` (the server named it), a file and line.
     #[prost(string, tag = "4")]
     pub origin: ::prost::alloc::string::String,
     /// More, for people.
     #[prost(string, tag = "5")]
     pub detail: ::prost::alloc::string::String,
+    /// What is known of a model; absent for other kinds.
+    #[prost(message, optional, tag = "6")]
+    pub model: ::core::option::Option<ModelFacts>,
+}
+/// What is known of a model. Absent figures are not known.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelFacts {
+    /// It is used where none is named.
+    #[prost(bool, tag = "1")]
+    pub is_default: bool,
+    /// How it is spoken to: `anthropic`, `openai-chat`, `openai-responses`.
+    #[prost(string, tag = "2")]
+    pub protocol: ::prost::alloc::string::String,
+    /// Tokens of prompt and answer together.
+    #[prost(uint64, optional, tag = "3")]
+    pub context_window: ::core::option::Option<u64>,
+    /// Tokens of one answer.
+    #[prost(uint32, optional, tag = "4")]
+    pub max_output_tokens: ::core::option::Option<u32>,
+    /// What it costs.
+    #[prost(message, optional, tag = "5")]
+    pub price: ::core::option::Option<ModelPrice>,
+}
+/// Prices of a million tokens.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelPrice {
+    #[prost(int64, tag = "1")]
+    pub input_micro_usd: i64,
+    #[prost(int64, tag = "2")]
+    pub output_micro_usd: i64,
+    #[prost(int64, tag = "3")]
+    pub cache_read_micro_usd: i64,
+    #[prost(int64, tag = "4")]
+    pub cache_write_micro_usd: i64,
 }
 /// A kind of entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -907,6 +947,9 @@ pub struct SessionSummary {
     /// The global number of its last change.
     #[prost(uint64, tag = "16")]
     pub revision: u64,
+    /// What its model costs is not known: `cost_micro_usd` is not all that was spent.
+    #[prost(bool, tag = "17")]
+    pub cost_unknown: bool,
 }
 /// How the calls of a session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -983,6 +1026,9 @@ pub struct Session {
     pub last_status: ::core::option::Option<i32>,
     #[prost(string, tag = "11")]
     pub last_error: ::prost::alloc::string::String,
+    /// Its requests to the model and the answers are kept as files.
+    #[prost(bool, tag = "12")]
+    pub record: bool,
 }
 /// An input that waits.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1050,6 +1096,9 @@ pub struct CreateSessionRequest {
     /// Text that replaces the built-in system text.
     #[prost(string, optional, tag = "15")]
     pub system_text: ::core::option::Option<::prost::alloc::string::String>,
+    /// Keep every request to the model and its answer as files, without secrets.
+    #[prost(bool, tag = "16")]
+    pub record: bool,
 }
 /// Where a session comes from.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1155,6 +1204,9 @@ pub struct UpdateSessionRequest {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    /// Keep requests and answers as files from now on, or no longer.
+    #[prost(bool, optional, tag = "13")]
+    pub record: ::core::option::Option<bool>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct UpdateSessionResponse {
@@ -1541,6 +1593,9 @@ pub struct TurnEnd {
     pub denied: u32,
     #[prost(string, tag = "7")]
     pub error: ::prost::alloc::string::String,
+    /// What the model costs is not known: `cost_micro_usd` is not all that was spent.
+    #[prost(bool, tag = "8")]
+    pub cost_unknown: bool,
 }
 /// A turn waits.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

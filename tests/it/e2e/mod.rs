@@ -1,6 +1,7 @@
 //! One module for each promise to users; names of cases (A1, B3, …) stand beside the tests.
 
 mod attach;
+mod catalog;
 mod commands;
 mod crash;
 mod demo;

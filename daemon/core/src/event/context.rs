@@ -133,6 +133,9 @@ pub struct ModelProfile {
     pub cache_markers: bool,
     /// What it costs.
     pub price: Price,
+    /// Nobody has said what it costs: the zeros in `price` mean nothing.
+    #[serde(default)]
+    pub price_unknown: bool,
     /// How its server differs, for the Chat Completions dialect.
     #[serde(default)]
     pub chat: ChatForm,

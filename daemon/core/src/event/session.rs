@@ -66,6 +66,9 @@ pub struct Settings {
     pub on_restart: OnRestart,
     /// What bounds a turn.
     pub limits: TurnLimits,
+    /// Requests to the model and its answers are kept as files, without secrets.
+    #[serde(default)]
+    pub record: bool,
 }
 
 /// A session began.
@@ -115,6 +118,9 @@ pub struct SessionChanged {
     /// Put away, or taken out again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<bool>,
+    /// Requests and answers are kept from now on, or no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<bool>,
 }
 
 /// A rule was granted for this session.

@@ -115,6 +115,9 @@ pub struct TurnFinished {
     pub usage: Usage,
     /// Their price, in millionths of a US dollar.
     pub cost_micro_usd: i64,
+    /// The price of a step was not known: the sum is not all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cost_unknown: bool,
     /// Calls denied because nobody could approve them.
     pub denied_unattended: u32,
     /// What went wrong and what to do, for people.

@@ -16,6 +16,7 @@ pub mod failure;
 pub(crate) mod form;
 pub mod ids;
 mod json;
+pub mod listing;
 pub mod live;
 pub mod openai_chat;
 pub mod reader;

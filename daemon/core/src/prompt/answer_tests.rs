@@ -15,6 +15,7 @@ fn profile(provider: &str, model: &str, dialect: Dialect) -> ModelProfile {
         parallel_tool_calls: true,
         cache_markers: false,
         price: Price::default(),
+        price_unknown: false,
         chat: ChatForm::default(),
         window_is_guess: false,
     }

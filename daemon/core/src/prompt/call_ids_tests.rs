@@ -15,6 +15,7 @@ fn profile(dialect: Dialect, call_ids: CallIdForm) -> ModelProfile {
         parallel_tool_calls: true,
         cache_markers: false,
         price: Price::default(),
+        price_unknown: false,
         chat: ChatForm { call_ids, ..ChatForm::default() },
         window_is_guess: false,
     }

@@ -193,6 +193,7 @@ fn finish(turn: &Turn, status: TurnStatus, error: Option<String>) -> EventBody {
         steps: turn.steps,
         usage: turn.usage,
         cost_micro_usd: turn.cost_micro_usd,
+        cost_unknown: turn.cost_unknown,
         denied_unattended: turn.denied_unattended,
         error,
     }

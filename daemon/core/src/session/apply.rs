@@ -133,6 +133,9 @@ impl Session {
         if let Some(limits) = &body.limits {
             settings.limits.clone_from(limits);
         }
+        if let Some(record) = body.record {
+            settings.record = record;
+        }
         if let Some(archived) = body.archived {
             self.archived = archived;
         }
@@ -153,8 +156,10 @@ impl Session {
         self.usage = self.usage.plus(body.usage);
         self.cost_micro_usd = self.cost_micro_usd.saturating_add(body.cost_micro_usd);
         let Some(profile) = self.profile_in_use() else { return };
+        self.cost_unknown |= profile.price_unknown;
         let Some(speaker) = self.speaker.clone() else { return };
         let Some(turn) = &mut self.turn else { return };
+        turn.cost_unknown |= profile.price_unknown;
         if let Some(open) = turn.model.take()
             && body.usage_reported
         {
@@ -210,8 +215,10 @@ impl Session {
     }
 
     fn apply_failure(&mut self, body: &ModelCallFailed) {
+        let unpriced = self.epoch.as_ref().is_some_and(|epoch| epoch.profile.price_unknown);
         if let Some(usage) = body.usage {
             self.usage = self.usage.plus(usage);
+            self.cost_unknown |= unpriced;
             self.cost_micro_usd = self.cost_micro_usd.saturating_add(body.cost_micro_usd);
         }
         self.learned.window = body.learned_window.or(self.learned.window);
@@ -219,6 +226,7 @@ impl Session {
         self.with_turn(|turn| {
             if let Some(usage) = body.usage {
                 turn.usage = turn.usage.plus(usage);
+                turn.cost_unknown |= unpriced;
                 turn.cost_micro_usd = turn.cost_micro_usd.saturating_add(body.cost_micro_usd);
             }
             let attempt = turn

@@ -360,6 +360,7 @@ fn change_facts(
         on_restart: change.on_restart,
         limits: change.limits,
         archived: change.archived,
+        record: change.record,
     };
     draft.record(body, origin.clone(), stamp);
     if let Some(epoch) = epoch.filter(|epoch| begins_another_prefix(&draft.session, epoch)) {

@@ -23,6 +23,7 @@ pub(super) fn profile() -> ModelProfile {
         parallel_tool_calls: true,
         cache_markers: true,
         price: Price { input: 1_000_000, output: 1_000_000, ..Price::default() },
+        price_unknown: false,
         chat: ChatForm::default(),
         window_is_guess: false,
     }

@@ -105,6 +105,8 @@ pub struct Session {
     pub usage: Usage,
     /// Money.
     pub cost_micro_usd: i64,
+    /// The price of an answer was not known: the sum is not all.
+    pub cost_unknown: bool,
     /// Content hashes of the files the model has seen, by resolved path.
     pub seen_files: Arc<BTreeMap<PathBytes, String>>,
     /// The last requests that closed, newest last.

@@ -108,6 +108,7 @@ fn turn_body(body: &EventBody) -> Option<Body> {
             steps: body.steps,
             usage: Some(usage(&body.usage)),
             cost_micro_usd: body.cost_micro_usd,
+            cost_unknown: body.cost_unknown,
             denied: body.denied_unattended,
             error: body.error.clone().unwrap_or_default(),
         }),

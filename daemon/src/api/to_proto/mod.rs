@@ -142,6 +142,8 @@ pub(super) fn summary(summary: &Summary, requests: &[OpenWork], revision: u64) -
         created_at_ms: summary.created_at_ms,
         updated_at_ms: summary.updated_at_ms,
         revision,
+        // A list row does not hold it; who fills lists says it.
+        cost_unknown: false,
     }
 }
 
@@ -194,8 +196,9 @@ pub(super) fn session(session: &Session) -> Option<v1::Session> {
         OnRestart::Continue => v1::OnRestart::Continue,
     };
     let open_calls = turn.into_iter().flat_map(|turn| &turn.calls).filter(|call| !call.is_finished());
+    let cost_unknown = session.cost_unknown;
     Some(v1::Session {
-        summary: Some(summary(&row, &session::open_work(session), 0)),
+        summary: Some(v1::SessionSummary { cost_unknown, ..summary(&row, &session::open_work(session), 0) }),
         root: Some(path(&created.root)),
         limits: Some(v1::TurnLimits {
             max_steps: Some(limits.max_steps),
@@ -226,6 +229,7 @@ pub(super) fn session(session: &Session) -> Option<v1::Session> {
             })
             .collect(),
         last_status: session.last_end.as_ref().map(|end| turn_status(end.status).into()),
+        record: settings.record,
         last_error: session.last_end.as_ref().and_then(|end| end.error.clone()).unwrap_or_default(),
     })
 }

@@ -228,6 +228,7 @@ impl Bench {
             approvals_expire_ms: 0,
             on_restart: OnRestart::Wait,
             limits: TurnLimits::default(),
+            record: false,
         };
         let profile = ModelProfile {
             provider: "demo".to_owned(),
@@ -239,6 +240,7 @@ impl Bench {
             parallel_tool_calls: true,
             cache_markers: true,
             price: Price::default(),
+            price_unknown: false,
             chat: agentd_core::event::ChatForm::default(),
             window_is_guess: false,
         };

@@ -10,9 +10,6 @@ use serde_json::Value;
 /// What Google documents for calls that Gemini did not make.
 const FOREIGN: [&str; 2] = ["skip_thought_signature_validator", "context_engineering_is_the_way_to_go"];
 
-/// What the signatures of this server begin with.
-const MADE: &str = "scripted-thought-";
-
 pub(super) fn check(messages: &[Value], rules: &Rules, ledger: &Ledger) -> Result<(), Refusal> {
     for (index, message) in messages.iter().enumerate() {
         let Some(first) = calls(message).first() else { continue };
@@ -48,9 +45,7 @@ fn check_signature(index: usize, call: &Value, ledger: &Ledger) -> Result<(), Re
     };
     // By the signature and not by the id: a client may have had to give the call another one.
     let mut made = ledger.answers().flat_map(|sent| &sent.calls);
-    // A call without an id is not in the ledger; the server still knows its own signatures.
-    let own = given.starts_with(MADE) || made.any(|known| signature(known) == Some(given));
-    if own || FOREIGN.contains(&given) {
+    if made.any(|known| signature(known) == Some(given)) || FOREIGN.contains(&given) {
         return Ok(());
     }
     refuse("Thought signature is not valid.".into())

@@ -278,10 +278,15 @@ pub(in crate::scripted) fn sent(body: &[u8]) -> Sent {
 
 /// Keeps a call's id and all that stands beside it but index and function.
 fn keep(calls: &mut Vec<Value>, delta: &Value) {
-    let Some(id) = delta["id"].as_str().filter(|id| !id.is_empty()) else { return };
+    // Later pieces say nothing but arguments; a call that never had an id is kept for what stands beside it.
+    let id = delta["id"].as_str().unwrap_or_default();
+    let says_more = delta.get("extra_content").is_some() || delta.get("thought_signature").is_some();
+    if id.is_empty() && !says_more {
+        return;
+    }
     let fields = delta.as_object().into_iter().flatten();
     let fields = fields.filter(|(name, _)| !["index", "function"].contains(&name.as_str()));
-    match calls.iter_mut().find(|call| call["id"] == id).and_then(Value::as_object_mut) {
+    match calls.iter_mut().find(|call| !id.is_empty() && call["id"] == id).and_then(Value::as_object_mut) {
         Some(known) => known.extend(fields.map(|(name, value)| (name.clone(), value.clone()))),
         None => {
             let fields: Map<String, Value> =

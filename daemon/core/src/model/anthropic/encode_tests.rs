@@ -17,6 +17,7 @@ fn profile() -> ModelProfile {
         parallel_tool_calls: true,
         cache_markers: true,
         price: Price::default(),
+        price_unknown: false,
         chat: ChatForm::default(),
         window_is_guess: false,
     }

@@ -18,6 +18,7 @@ fn profile(chat: ChatForm) -> ModelProfile {
         parallel_tool_calls: true,
         cache_markers: true,
         price: Price::default(),
+        price_unknown: false,
         chat,
         window_is_guess: false,
     }

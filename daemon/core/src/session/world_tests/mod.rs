@@ -122,6 +122,7 @@ pub(super) fn settings(setup: &Setup) -> Settings {
         approvals_expire_ms: 3_600_000,
         on_restart: setup.on_restart,
         limits: setup.limits.clone(),
+        record: false,
     }
 }
 
