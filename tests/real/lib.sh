@@ -29,6 +29,7 @@ begin() {
 
 finish() {
     local code=$? pid
+    set +e # a server that ends by a signal is no error, and the next one must be ended all the same
     for pid in "${STARTED[@]:-}"; do
         [ -n "$pid" ] && kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
     done
