@@ -76,6 +76,9 @@ fn in_words(decoded: &Decoded) -> Value {
     let blocks: Vec<Value> = decoded
         .blocks
         .iter()
+        .filter(|block| {
+            block.kind != BlockKind::Text || block.text.as_deref().is_some_and(|text| !text.trim().is_empty())
+        })
         .map(|block| match (&block.kind, &block.call) {
             (_, Some(call)) => json!({
                 "kind": "tool_use",

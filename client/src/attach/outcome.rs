@@ -155,15 +155,23 @@ impl Outcome {
     }
 }
 
-/// The text for the reader.
+/// The text for the reader. Text blocks side by side are one text (each citation begins a new block); what stood apart
+/// begins on a line of its own.
 fn answer_text(answer: &v1::Answer) -> String {
-    let texts: Vec<&str> = answer
-        .blocks
-        .iter()
-        .filter(|block| block.kind == "text" && !block.text.is_empty())
-        .map(|block| block.text.as_str())
-        .collect();
-    texts.join("\n")
+    let mut all = String::new();
+    let mut apart = false;
+    for block in &answer.blocks {
+        if block.kind != "text" {
+            apart = true;
+            continue;
+        }
+        if apart && !block.text.is_empty() && !all.is_empty() && !all.ends_with('\n') {
+            all.push('\n');
+        }
+        apart &= block.text.is_empty();
+        all.push_str(&block.text);
+    }
+    all
 }
 
 #[cfg(test)]
@@ -184,6 +192,14 @@ mod tests {
             blocks: vec![block("thinking", "hm"), block("text", text)],
             ..Default::default()
         })
+    }
+
+    #[test]
+    fn texts_side_by_side_are_one_text() {
+        let block = |kind: &str, text: &str| v1::AnswerBlock { kind: kind.into(), text: text.into() };
+        let blocks =
+            vec![block("text", "with "), block("text", "a storm"), block("other", ""), block("text", "sun")];
+        assert_eq!(answer_text(&v1::Answer { blocks, ..Default::default() }), "with a storm\nsun");
     }
 
     fn watch() -> TurnWatch {

@@ -66,6 +66,20 @@ impl LiveText {
         self.blocks.values().filter(|shown| !shown.text.is_empty()).count() != before
     }
 
+    /// Which live block a final one was. Live blocks count from when they began, final ones from where they ended up
+    /// (empty ones are gone, calls have moved), so what was shown decides where the numbers do not fit.
+    pub(crate) fn place_of(&self, source_id: &str, kind: &str, block: u32, whole: &str) -> Option<u32> {
+        let begins = |shown: &Shown| !shown.text.is_empty() && whole.starts_with(shown.text.as_str());
+        let of_it =
+            |((source, what, _), _): &(&(String, String, u32), &Shown)| source == source_id && what == kind;
+        let same = self.blocks.get(&(source_id.to_owned(), kind.to_owned(), block));
+        if same.is_some_and(begins) {
+            return Some(block);
+        }
+        let moved = self.blocks.iter().filter(of_it).find(|(_, shown)| begins(shown));
+        moved.map(|((_, _, place), _)| *place).or(same.map(|_| block))
+    }
+
     /// Everything given out of a kind that is still open, in order.
     pub(crate) fn open_text(&self, kind: &str) -> String {
         self.blocks.iter().filter(|((_, k, _), _)| k == kind).map(|(_, shown)| shown.text.as_str()).collect()

@@ -39,7 +39,7 @@ pub(crate) struct Transcript {
     own_pid: u32,
     live: LiveText,
     calls: BTreeMap<String, Call>,
-    /// The block whose text is flowing; another block begins on a new line.
+    /// The block whose text is flowing; a block that does not follow right after it begins on a new line.
     flowing: Option<(String, u32)>,
 }
 
@@ -175,12 +175,14 @@ impl Transcript {
 
     fn answer(&mut self, answer: &v1::Answer) -> Vec<Piece> {
         let mut out = Vec::new();
-        for (index, block) in answer.blocks.iter().enumerate() {
-            let index = u32::try_from(index).unwrap_or(u32::MAX);
-            if block.kind == "text" {
-                let news = self.live.finish(&answer.model_call_id, "text", index, &block.text);
-                out.extend(self.flow(&answer.model_call_id, index, news));
-            }
+        let id = &answer.model_call_id;
+        let mut last: Option<(u32, u32)> = None;
+        for (index, block) in (0_u32..).zip(&answer.blocks).filter(|(_, block)| block.kind == "text") {
+            let after = last.map_or(index, |(shown, at)| shown.saturating_add(index - at));
+            let shown = self.live.place_of(id, "text", index, &block.text).unwrap_or(after);
+            last = Some((shown, index));
+            let news = self.live.finish(id, "text", shown, &block.text);
+            out.extend(self.flow(id, shown, news));
         }
         self.live.drop_source(&answer.model_call_id);
         if !answer.warnings.is_empty() && self.flowing.is_some() {
@@ -263,7 +265,10 @@ impl Transcript {
         let here = Some((source.to_owned(), block));
         if again {
             out.extend(self.dim("  (the text above was corrected)"));
-        } else if self.flowing.is_some() && self.flowing != here {
+        } else if self.flowing.as_ref().is_some_and(|(open, last)| {
+            // Texts side by side are one text: each citation begins a new block.
+            open != source || !(*last == block || last.checked_add(1) == Some(block))
+        }) {
             out.push(Piece::Flow("\n".to_owned()));
         }
         self.flowing = here;

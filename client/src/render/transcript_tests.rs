@@ -90,6 +90,24 @@ fn streamed_text_is_not_repeated_by_the_final_event() {
     assert_eq!(shown(&pieces), "Hello you.\nSecond.");
 }
 
+/// Each citation begins a new block in the middle of a sentence.
+#[test]
+fn texts_side_by_side_are_one_text() {
+    let blocks = [("text", "rain, with "), ("text", "a storm"), ("server", ""), ("text", "Then sun.")];
+    assert_eq!(shown(&transcript().event(&answer(&blocks))), "rain, with a storm\nThen sun.");
+}
+
+/// An empty block that is not in the final answer moves the numbers of those behind it.
+#[test]
+fn text_is_shown_once_although_its_number_changed() {
+    let mut transcript = transcript();
+    let at = |block, text: &str| v1::Delta { block, ..delta("m_1", "text", 0, text) };
+    let mut pieces = transcript.delta(&at(1, "One."));
+    pieces.extend(transcript.delta(&at(3, "Two")));
+    pieces.extend(transcript.event(&answer(&[("text", "One."), ("server", ""), ("text", "Two.")])));
+    assert_eq!(shown(&pieces), "One.\nTwo.");
+}
+
 #[test]
 fn text_without_deltas_comes_whole_from_the_event() {
     assert_eq!(

@@ -296,8 +296,49 @@ pub fn can_grow(profile: &ModelProfile, truncated_retries: u32) -> bool {
 }
 
 impl Block {
+    /// The text of an answer for people. Text blocks side by side are one text; what stood apart begins on a line of its
+    /// own.
+    pub(crate) fn text_of(blocks: &[Self]) -> String {
+        let texts = blocks.iter().map(|block| (block.kind == BlockKind::Text).then(|| block.text.as_deref()));
+        joined_text(texts.map(|text| text.map(Option::unwrap_or_default)))
+    }
+
     /// Whether it is text without a visible character, which providers send and refuse when it comes back.
     pub(crate) fn is_blank(&self) -> bool {
         self.kind == BlockKind::Text && self.text.as_deref().is_none_or(|text| text.trim().is_empty())
+    }
+}
+
+/// Joins the texts of an answer; none stands for a block that is no text.
+pub(crate) fn joined_text<'a>(blocks: impl Iterator<Item = Option<&'a str>>) -> String {
+    let mut all = String::new();
+    let mut apart = false;
+    for block in blocks {
+        let Some(text) = block else {
+            apart = true;
+            continue;
+        };
+        if apart && !text.is_empty() && !all.is_empty() && !all.ends_with('\n') {
+            all.push('\n');
+        }
+        apart &= text.is_empty();
+        all.push_str(text);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_side_by_side_are_one_text() {
+        let text = |parts: &[Option<&str>]| joined_text(parts.iter().copied());
+        assert_eq!(
+            text(&[Some("continued rain, with "), Some("a storm"), Some(".")]),
+            "continued rain, with a storm."
+        );
+        assert_eq!(text(&[Some("one"), None, Some(""), Some("two")]), "one\ntwo");
+        assert_eq!(text(&[None, Some("one\n"), None, None, Some("\ntwo")]), "one\n\ntwo");
     }
 }

@@ -9,7 +9,7 @@ use super::state::Session;
 use crate::call::is_eligible;
 use crate::command::{CallEnd, CheckedCall, ModelAnswer, ModelFailure, Reject, Report};
 use crate::event::{
-    BlockKind, CallCheck, CallFinished, CallInspected, Coverage, EventBody, FailureClass, FilesChanged,
+    CallCheck, CallFinished, CallInspected, Coverage, EventBody, FailureClass, FilesChanged,
     ModelCallFinished, Origin,
 };
 use crate::ids::{CallId, ModelCallId, Stamp};
@@ -97,15 +97,10 @@ fn unsendable(session: &Session, answer: &ModelAnswer) -> Option<String> {
 }
 
 fn refused_answer(answer: ModelAnswer, fault: &str, attempt: u32) -> ModelFailure {
-    let words: Vec<&str> = answer
-        .blocks
-        .iter()
-        .filter(|block| block.kind == BlockKind::Text)
-        .filter_map(|block| block.text.as_deref())
-        .collect();
+    let words = crate::event::Block::text_of(&answer.blocks);
     ModelFailure {
         jitter: u64::from(attempt),
-        partial_text: Some(words.join("\n")).filter(|text| !text.is_empty()),
+        partial_text: Some(words).filter(|text| !text.is_empty()),
         ..ModelFailure::new(
             answer.model_call_id,
             FailureClass::Malformed,

@@ -200,7 +200,8 @@ impl OpenBlock {
             self.shell.set("citations", &format!("[{}]", citations.join(",")));
         }
         let text = self.shown_text();
-        if self.kind == BlockKind::Text && text.as_deref().unwrap_or_default().trim().is_empty() {
+        // Spaces between two texts are part of what is read; the request leaves such a block out.
+        if self.kind == BlockKind::Text && text.as_deref().unwrap_or_default().is_empty() {
             return None;
         }
         let call = match self.kind {

@@ -14,6 +14,7 @@ use crate::model::json::{Object, string_bytes};
 use crate::model::live::{DecodeFailure, Decoded, LiveDelta, LiveKind, Progress};
 use crate::model::reader::{EventDecoder, StreamReader};
 use crate::model::warnings::{CALLS_MOVED, Warnings};
+use crate::turn::joined_text;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,15 +120,12 @@ impl Decoder {
 
     /// The text that had come, for people; not part of any conversation.
     pub fn partial_text(&self) -> Option<String> {
-        let mut all = String::new();
-        for text in
-            self.blocks.iter().filter(|block| block.kind == BlockKind::Text).filter_map(OpenBlock::shown_text)
-        {
-            if !all.is_empty() && !text.is_empty() {
-                all.push('\n');
-            }
-            all.push_str(&text);
-        }
+        let texts: Vec<Option<String>> = self
+            .blocks
+            .iter()
+            .map(|block| (block.kind == BlockKind::Text).then(|| block.shown_text().unwrap_or_default()))
+            .collect();
+        let all = joined_text(texts.iter().map(Option::as_deref));
         (!all.is_empty()).then_some(all)
     }
 

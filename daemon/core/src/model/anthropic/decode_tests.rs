@@ -269,10 +269,12 @@ fn a_made_up_name_cannot_brick_the_message() {
 }
 
 #[test]
-fn empty_text_is_left_out_and_calls_go_last() {
+fn empty_text_is_left_out_spaces_are_kept_and_calls_go_last() {
     let bytes = message(&[text(0, ""), call(1, "t", &["{}"]), text(2, " \n"), text(3, "after")], "tool_use");
-    let kinds: Vec<BlockKind> = decode(&bytes).unwrap().blocks.iter().map(|block| block.kind).collect();
-    assert_eq!(kinds, [BlockKind::Text, BlockKind::ToolUse]);
+    let blocks = decode(&bytes).unwrap().blocks;
+    let texts: Vec<Option<&str>> = blocks.iter().map(|block| block.text.as_deref()).collect();
+    assert_eq!(texts, [Some(" \n"), Some("after"), None]);
+    assert_eq!(blocks[2].kind, BlockKind::ToolUse);
 }
 
 #[test]

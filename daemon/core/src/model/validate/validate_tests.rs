@@ -65,7 +65,8 @@ pub(crate) fn assert_sendable(decoded: &Decoded) {
 
 /// The same, for the server that gave the answer.
 pub(crate) fn assert_sendable_to(profile: &ModelProfile, decoded: &Decoded) {
-    let blocks = decoded.blocks.iter();
+    // The builder leaves out text without a visible character.
+    let blocks = decoded.blocks.iter().filter(|block| !block.is_blank());
     let answer: Vec<AnswerPart<'_>> =
         blocks.clone().map(|block: &Block| AnswerPart::own(block.kind, &block.raw)).collect();
     if answer.is_empty() {
