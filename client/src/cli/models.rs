@@ -128,7 +128,7 @@ mod tests {
         };
         assert_eq!(
             row(Style::PLAIN, 7, &entry(facts)),
-            "* a/m\\x1b  no key      1048k   8192  $0.25/$25        built-in"
+            "* a/m\\x1b  no key     1048k   8192  $0.25/$25        built-in"
         );
         assert_eq!(
             row(Style::PLAIN, 7, &entry(v1::ModelFacts::default())),

@@ -13,7 +13,7 @@ mod stops;
 
 pub use environment::{Environment, SessionEnvironments};
 
-use crate::model::{CallFailure, Models, Provider};
+use crate::model::{CallFailure, Listings, Models, Provider, Records};
 use crate::ports::{
     BoxFuture, CallContext, Clock, EffectHandle, EffectMessage, Effects, Entropy, Evidence, Launch, Store,
 };
@@ -54,6 +54,10 @@ pub struct Parts {
     pub jobs: Jobs,
     /// Models.
     pub models: Models,
+    /// Where it is remembered what refusals say of models.
+    pub listings: Arc<Listings>,
+    /// Where requests and answers of recorded sessions go.
+    pub records: Records,
     /// Where models are.
     pub providers: Arc<dyn Providers>,
     /// Contents.

@@ -1,7 +1,7 @@
 //! One attempt at a model call.
 
 use super::Inner;
-use crate::model::CallFailure;
+use crate::model::{CallFailure, Recorder};
 use crate::ports::{Delta, DeltaSource, EffectMessage, SessionContext};
 use agentd_core::command::{CheckedCall, Report};
 use agentd_core::event::{BlockCall, FailureClass};
@@ -33,7 +33,13 @@ pub(super) async fn call(
                 // Live text is lossy: a full mailbox drops it, the finished answer holds the whole.
                 let _ = messages.try_send(EffectMessage::Delta(delta(&model_call_id, piece)));
             };
-            wing.parts.models.call(&provider, model_call_id.as_str(), body, on_delta).await
+            let recorder = if session.settings.record {
+                let redactor = wing.redactor(&session.session_id);
+                wing.parts.records.begin(&session.session_id, &model_call_id, &provider, redactor)
+            } else {
+                Recorder::off()
+            };
+            wing.parts.models.call(&provider, model_call_id.as_str(), body, recorder, on_delta).await
         }
         Err(failure) => Err(failure),
     };
@@ -45,7 +51,21 @@ pub(super) async fn call(
                 calls.iter().map(|call| wing.parts.registry.check(call)).collect();
             Report::ModelFinished(Box::new(answer.into_report(model_call_id, checked)))
         }
-        Err(failure) => Report::ModelFailed(Box::new(failure.into_report(model_call_id, jitter(wing)))),
+        Err(failure) => {
+            remember(wing, session, &failure);
+            Report::ModelFailed(Box::new(failure.into_report(model_call_id, jitter(wing))))
+        }
+    }
+}
+
+/// What a refusal says of the model, for the sessions that come.
+fn remember(wing: &Inner, session: &SessionContext, failure: &CallFailure) {
+    let (provider, model) = (&session.profile.provider, &session.profile.model);
+    if let Some(window) = failure.learned_window {
+        wing.parts.listings.learned(provider, model, window);
+    }
+    if let Some(tokens) = failure.learned_output {
+        wing.parts.listings.learned_output(provider, model, tokens);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::api::{Api, DaemonFacts, DaemonService, Stopping, Workload};
 use crate::config::LiveConfig;
 use crate::effects::{self, EffectsWing};
 use crate::inspect::OwnFolders;
-use crate::model::{Listings, Models};
+use crate::model::{Listings, Models, Records};
 use crate::paths::{Place, private_folder};
 use crate::ports::{Clock, Effects, Entropy, Store, StoreError};
 use crate::process::{Jobs, ProcId, ProcessError, SandboxSpec, procfs};
@@ -92,7 +92,7 @@ pub(super) async fn wire(parts: &Parts) -> Result<Wired, WiringError> {
     let store = Arc::new(opened.map_err(|error| StoreError::Failed(error.to_string()))??);
     let models = Models::new();
     let listings = Arc::new(Listings::new(models.clone()));
-    let wing = effects_wing(parts, jobs.clone(), store.clone(), models)?;
+    let wing = effects_wing(parts, jobs.clone(), store.clone(), models, listings.clone())?;
     let effects: Arc<dyn Effects> = Arc::new(wing);
     let registry = Registry::new(Ports {
         clock: parts.clock.clone(),
@@ -124,6 +124,7 @@ fn effects_wing(
     jobs: Jobs,
     store: Arc<dyn Store>,
     models: Models,
+    listings: Arc<Listings>,
 ) -> Result<EffectsWing, WiringError> {
     let scratch = parts.place.data_dir.join("scratch");
     private_folder(&scratch)?;
@@ -142,6 +143,8 @@ fn effects_wing(
         offered: tools::specs_json()?,
         jobs,
         models,
+        listings,
+        records: Records::new(parts.place.records_dir()),
         providers: Arc::new(ConfiguredProviders::new(parts.config.clone())),
         store,
         clock: parts.clock.clone(),

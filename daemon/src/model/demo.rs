@@ -11,9 +11,14 @@
 
 use super::http::finish;
 use super::outcome::{Answer, CallFailure};
+use super::provider::DEMO_URL;
+use super::record::Recorder;
 use agentd_core::event::{Dialect, FailureClass};
 use agentd_core::model::live::{LiveDelta, Progress};
 use agentd_core::model::reader::AnswerReader;
+use bytes::Bytes;
+use reqwest::Url;
+use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -48,15 +53,21 @@ const DELTA_CHARS: usize = 9;
 /// Answers a request.
 pub(super) async fn call(
     seed: &str,
-    body: &[u8],
+    body: &Bytes,
+    recorder: &Recorder,
     on_delta: &mut (dyn FnMut(LiveDelta) + Send),
 ) -> Result<Answer, CallFailure> {
     let broken = |failure| CallFailure::decoding(failure, "demo");
+    if let Ok(nowhere) = Url::parse(DEMO_URL) {
+        recorder.request(&nowhere, &HeaderMap::new(), body);
+    }
     let stream = answer(body)?;
     let mut reader = AnswerReader::new(Dialect::Anthropic);
     let pieces = stream.len().div_ceil(PIECE_BYTES).max(1) as u64;
     let pause = Duration::from_micros((PAUSES_MS * 1_000 / pieces).min(PAUSE_MAX_MS * 1_000));
+    recorder.status(200, &HeaderMap::new());
     for piece in stream.chunks(PIECE_BYTES) {
+        recorder.chunk(&Bytes::copy_from_slice(piece));
         if reader.push(piece, &mut *on_delta).map_err(broken)? == Progress::Complete {
             break;
         }

@@ -192,7 +192,9 @@ fn the_failing_run_shows_numbered_lines() {
 async fn it_streams_through_the_real_reader() {
     let body = body(&[json!({"role": "user", "content": TOUR_PROMPT})]);
     let mut shown = Vec::new();
-    let answer = call("m_1", &body, &mut |delta: LiveDelta| shown.push(delta.text)).await.unwrap();
+    let answer = call("m_1", &body.into(), &Recorder::off(), &mut |delta: LiveDelta| shown.push(delta.text))
+        .await
+        .unwrap();
     assert!(shown.len() > 3, "the text comes in pieces");
     assert_eq!(answer.decoded.blocks[0].text.as_deref(), Some(shown.concat().as_str()));
     assert!(answer.decoded.usage_reported);

@@ -7,6 +7,7 @@
 use super::demo;
 use super::outcome::{Answer, CallFailure};
 use super::provider::{Provider, is_credential_header};
+use super::record::Recorder;
 use super::refusal;
 use agentd_core::event::{Dialect, FailureClass};
 use agentd_core::limits::{
@@ -70,17 +71,33 @@ impl Models {
         provider: &Provider,
         seed: &str,
         body: Bytes,
+        recorder: Recorder,
         mut on_delta: impl FnMut(LiveDelta) + Send,
     ) -> Result<Answer, CallFailure> {
-        if provider.is_demo() {
-            return demo::call(seed, &body, &mut on_delta).await;
-        }
+        let called = if provider.is_demo() {
+            demo::call(seed, &body, &recorder, &mut on_delta).await
+        } else {
+            self.call_over_http(provider, seed, body, &recorder, &mut on_delta).await
+        };
+        recorder.end(called.as_ref().err().map_or("complete", |failure| &failure.message));
+        called
+    }
+
+    async fn call_over_http(
+        &self,
+        provider: &Provider,
+        seed: &str,
+        body: Bytes,
+        recorder: &Recorder,
+        on_delta: &mut (dyn FnMut(LiveDelta) + Send),
+    ) -> Result<Answer, CallFailure> {
         let url = provider.endpoint().map_err(|why| {
             let message = format!("providers.{}.base_url cannot be used: {why}", provider.name);
             CallFailure::new(FailureClass::BadRequest, provider.without_key(&message))
         })?;
         let headers = headers(provider, &url)?;
         let client = self.client(Way::of(&url, provider), provider).await?;
+        recorder.request(&url, &headers, &body);
         let first_byte_by = Instant::now() + provider.first_byte_timeout;
         let request = client.post(url).headers(headers).body(body.clone());
         let response = match timeout_at(first_byte_by, request.send()).await {
@@ -88,13 +105,15 @@ impl Models {
             Ok(Err(error)) => return Err(unreachable_provider(&error, provider)),
             Err(_) => return Err(no_first_byte(provider)),
         };
+        recorder.status(response.status().as_u16(), response.headers());
         if !response.status().is_success() {
-            return Err(refusal::read(response, provider).await);
+            return Err(refusal::read(response, provider, recorder).await);
         }
         let mut reading = Reading {
             provider,
+            recorder,
             first_byte_by,
-            on_delta: &mut on_delta,
+            on_delta: &mut *on_delta,
             reader: AnswerReader::new(provider.dialect),
             heard: false,
         };
@@ -102,7 +121,7 @@ impl Models {
         let read = reading.read(response).await;
         let reader = reading.reader;
         let mut failure = match read {
-            Ok(()) => match finish(reader, seed, &body, &mut on_delta) {
+            Ok(()) => match finish(reader, seed, &body, on_delta) {
                 Ok(decoded) => return Ok(Answer { decoded, provider_request_id: request_id }),
                 Err(failure) => CallFailure::decoding(failure, &provider.place()),
             },
@@ -239,6 +258,7 @@ pub(super) fn headers(provider: &Provider, url: &Url) -> Result<HeaderMap, CallF
 /// The reading of one good response.
 struct Reading<'a> {
     provider: &'a Provider,
+    recorder: &'a Recorder,
     first_byte_by: Instant,
     on_delta: &'a mut (dyn FnMut(LiveDelta) + Send),
     reader: AnswerReader,
@@ -296,6 +316,9 @@ impl Reading<'_> {
             // The answer has said how it stopped: what else was to come is welcome, not needed.
             Ok(Err(_)) | Err(_) if self.reader.has_stop() => Ok(None),
             Ok(Ok(chunk)) => {
+                if let Some(chunk) = &chunk {
+                    self.recorder.chunk(chunk);
+                }
                 self.heard |= chunk.as_ref().is_some_and(|chunk| !chunk.is_empty());
                 Ok(chunk)
             }

@@ -101,7 +101,9 @@ pub(super) fn provider(address: SocketAddr) -> Provider {
 }
 
 pub(super) async fn call(provider: &Provider) -> Result<Answer, CallFailure> {
-    Models::new().call(provider, "m_1", Bytes::from_static(b"{\"model\":\"x\"}"), |_| {}).await
+    Models::new()
+        .call(provider, "m_1", Bytes::from_static(b"{\"model\":\"x\"}"), Recorder::off(), |_| {})
+        .await
 }
 
 pub(super) async fn failure(answer: String) -> CallFailure {
@@ -128,7 +130,7 @@ async fn a_stream_in_single_bytes_is_an_answer() {
     .await;
     let mut shown = String::new();
     let answer = Models::new()
-        .call(&provider(address), "m_1", Bytes::from_static(b"{\"model\":\"x\"}"), |delta| {
+        .call(&provider(address), "m_1", Bytes::from_static(b"{\"model\":\"x\"}"), Recorder::off(), |delta| {
             shown.push_str(&delta.text);
         })
         .await
@@ -152,7 +154,7 @@ async fn a_connection_is_used_again() {
     let (address, mut seen) = fixed(chunked(&format!("{START}{HALF}{REST}"))).await;
     let (models, provider) = (Models::new(), provider(address));
     for _ in 0..3 {
-        models.call(&provider, "m_1", Bytes::from_static(b"{}"), |_| {}).await.unwrap();
+        models.call(&provider, "m_1", Bytes::from_static(b"{}"), Recorder::off(), |_| {}).await.unwrap();
         // The rest of the stream is read beside us; the connection is free once that is done.
         tokio::task::yield_now().await;
     }
@@ -324,7 +326,7 @@ async fn an_id_that_the_conversation_has_is_replaced() {
         let provider = provider(address);
         async move {
             let answer = Models::new()
-                .call(&provider, "m_1", Bytes::from_static(body.as_bytes()), |_| {})
+                .call(&provider, "m_1", Bytes::from_static(body.as_bytes()), Recorder::off(), |_| {})
                 .await
                 .unwrap();
             answer.decoded.blocks[0].call.as_ref().unwrap().provider_call_id.clone()

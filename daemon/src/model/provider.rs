@@ -32,7 +32,7 @@ pub struct Provider {
 }
 
 /// The base URL that stands for the scripted model in this process.
-const DEMO_URL: &str = "demo:tour";
+pub(super) const DEMO_URL: &str = "demo:tour";
 const ANTHROPIC_HOST: &str = "api.anthropic.com";
 const OPENAI_HOST: &str = "api.openai.com";
 const NEWEST_VERSION: &str = "2026-10-21";

@@ -2,10 +2,12 @@
 
 use super::outcome::CallFailure;
 use super::provider::Provider;
+use super::record::Recorder;
 use agentd_core::event::FailureClass;
 use agentd_core::limits::{ERROR_BODY_MAX_BYTES, ERROR_BODY_TIMEOUT_MS};
 use agentd_core::model::failure::ProviderError;
 use agentd_core::model::retry_after::{http_date_s, reset_wait_ms, wait_ms};
+use bytes::Bytes;
 use reqwest::header::{HeaderMap, LOCATION};
 use reqwest::{Response, Url};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -36,10 +38,11 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Reads a refusal, within bounds of size and time, and says what it means.
-pub(super) async fn read(response: Response, provider: &Provider) -> CallFailure {
+pub(super) async fn read(response: Response, provider: &Provider, recorder: &Recorder) -> CallFailure {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     let body = bounded_body(response).await;
+    recorder.chunk(&Bytes::copy_from_slice(&body));
     judge(status, &headers, &body, provider)
 }
 

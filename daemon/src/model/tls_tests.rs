@@ -51,7 +51,7 @@ fn serve() -> SocketAddr {
 
 async fn call(base: &str, ca_file: Option<PathBuf>) -> Result<Answer, CallFailure> {
     let provider = Provider { ca_file, ..Provider::anthropic("local", base, None) };
-    Models::new().call(&provider, "m_1", Bytes::from_static(b"{}"), |_| {}).await
+    Models::new().call(&provider, "m_1", Bytes::from_static(b"{}"), Recorder::off(), |_| {}).await
 }
 
 #[tokio::test]

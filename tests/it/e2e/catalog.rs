@@ -108,3 +108,18 @@ fn a_server_that_does_not_say_does_not_hold_a_session_up() {
     let refused = home.cli(["models", "--probe", "local"]).run().expect_code(3);
     assert!(refused.stderr.contains("500") && !refused.stderr.contains(API_KEY), "{refused}");
 }
+
+#[test]
+fn the_window_that_a_refusal_names_is_that_of_the_next_session() {
+    let too_long = json!({"error": {
+        "message": "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.",
+        "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}});
+    let refusal = Answer::http(400, &[("content-type", "application/json")], too_long.to_string());
+    let model = ScriptedModel::with([refusal]);
+    model.respond_with(|_| Answer::saying("done"));
+    let home = local(&model);
+    home.cli(["run", "say"]).run();
+    let run = home.cli(["run", "--output", "json", "say"]).run().ok().json();
+    let context = home.cli(["context", run["session"].as_str().unwrap(), "--json"]).run().ok().json();
+    assert_eq!(context["window"], 8_192);
+}

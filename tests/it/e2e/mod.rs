@@ -9,6 +9,7 @@ mod frames;
 mod large;
 mod models;
 mod pairing;
+mod record;
 mod refused;
 mod restart;
 mod stream;
