@@ -299,7 +299,8 @@ impl Block {
     /// The text of an answer for people. Text blocks side by side are one text; what stood apart begins on a line of its
     /// own.
     pub(crate) fn text_of(blocks: &[Self]) -> String {
-        let texts = blocks.iter().map(|block| (block.kind == BlockKind::Text).then(|| block.text.as_deref()));
+        let texts =
+            blocks.iter().map(|block| (block.kind == BlockKind::Text).then_some(block.text.as_deref()));
         joined_text(texts.map(|text| text.map(Option::unwrap_or_default)))
     }
 

@@ -61,7 +61,7 @@ fn launch(
         Effect::CallModel { model_call_id } => match model_launch(session, model_call_id) {
             Ok(launch) => Some(launch),
             Err(failure) => {
-                report(Report::ModelFailed(Box::new(failure)), mailbox);
+                report(Report::ModelFailed(failure), mailbox);
                 None
             }
         },
@@ -112,9 +112,10 @@ fn wake(timer: Timer, at_ms: i64, ports: &Ports, mailbox: &mpsc::WeakSender<Mail
 
 /// The recorded request, built again from the log. It must be the same bytes, or the log does not say what was
 /// sent; that is refused rather than sent.
-fn model_launch(session: &Session, model_call_id: &ModelCallId) -> Result<Launch, ModelFailure> {
-    let failure =
-        |message: String| ModelFailure::new(model_call_id.clone(), FailureClass::Unsendable, message);
+fn model_launch(session: &Session, model_call_id: &ModelCallId) -> Result<Launch, Box<ModelFailure>> {
+    let failure = |message: String| {
+        Box::new(ModelFailure::new(model_call_id.clone(), FailureClass::Unsendable, message))
+    };
     let open = session.turn.as_ref().and_then(|turn| turn.model.as_ref());
     let (Some(open), Some(context)) = (open, session_context(session)) else {
         return Err(failure("the model call is not recorded".to_owned()));

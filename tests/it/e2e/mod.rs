@@ -10,7 +10,6 @@ mod large;
 mod models;
 mod pairing;
 mod record;
-mod refused;
 mod restart;
 mod stream;
 mod tool_child;

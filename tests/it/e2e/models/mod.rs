@@ -1,7 +1,7 @@
 //! What a provider may send, and what is made of it, in each dialect.
 
 mod calls;
-mod mends;
+mod refused;
 mod retries;
 mod silence;
 mod stops;

@@ -1,6 +1,6 @@
 //! A refusal is believed: what can be mended is mended, what teaches is learned, and nothing is asked for ever.
 
-use super::{binary, of_kind, world};
+use super::super::{binary, of_kind, world, world_in};
 use agent_tests::events::Event;
 use agent_tests::home::TestHome;
 use agent_tests::scripted::{Answer, Dialect, Received, Rules, ScriptedModel};
@@ -62,7 +62,8 @@ fn thinking_that_is_refused_is_left_out() {
 /// Each server says what it does not take, and is asked again without it, within one turn.
 #[test]
 fn a_server_teaches_its_dialect() {
-    let rows: [(&str, fn(&mut Rules), &[&str]); 3] = [
+    type Row = (&'static str, fn(&mut Rules), &'static [&'static str]);
+    let rows: [Row; 3] = [
         ("stream_options", |rules| rules.refuse_stream_options = true, &["omit_stream_options"]),
         ("max_tokens", |rules| rules.refuse_max_tokens = true, &["rename_max_tokens"]),
         (
@@ -143,4 +144,45 @@ fn attempts_are_bounded_and_the_servers_word_counts() {
         model.push(Answer::saying("fine"));
         home.send_and_wait(&session, "again").ok();
     }
+}
+
+fn refusing(
+    dialect: Dialect,
+    rule: impl FnOnce(&mut Rules),
+    answers: &[Answer],
+) -> (ScriptedModel, TestHome) {
+    let (model, home) = world_in(dialect, answers.iter().cloned());
+    model.rules(rule);
+    (model, home)
+}
+
+#[test]
+fn the_output_bound_goes_by_its_other_name() {
+    for refuse in [true, false] {
+        let rule = move |rules: &mut Rules| {
+            rules.refuse_max_tokens = refuse;
+            rules.refuse_max_completion_tokens = !refuse;
+        };
+        let (model, home) = refusing(Dialect::OpenAi, rule, &[Answer::saying("one")]);
+        let session = home.new_session(["--permission-mode", "ask"]);
+        home.send_and_wait(&session, "go").ok();
+        let last = model.last_request();
+        let (new, old) = (&last.json["max_completion_tokens"], &last.json["max_tokens"]);
+        assert_eq!((new.is_u64(), old.is_u64()), (refuse, !refuse), "{new} {old}");
+    }
+}
+
+#[test]
+fn thinking_is_not_asked_for_where_it_is_refused() {
+    let (model, home) = refusing(
+        Dialect::Anthropic,
+        |rules| rules.refuse_thinking = true,
+        &[Answer::saying("one"), Answer::saying("two")],
+    );
+    let session = home.new_session(["--permission-mode", "ask"]);
+    home.send_and_wait(&session, "go").ok();
+    home.send_and_wait(&session, "again").ok();
+    let asked: Vec<bool> =
+        model.requests().iter().map(|request| !request.json["thinking"].is_null()).collect();
+    assert_eq!(asked, [true, false, false]);
 }
