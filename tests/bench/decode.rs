@@ -87,12 +87,9 @@ fn daemon_share() -> f64 {
     let gate = Gate::new();
     let text = delta(Dialect::Anthropic, 0);
     let every = Duration::from_secs(1) / DELTAS_PER_SECOND;
-    let start = "\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n";
     let babble = Cut::Babble { text, every, gate: gate.clone() };
-    let answer = Answer::saying("done");
-    let body = String::from_utf8_lossy(&answer.body()).into_owned();
-    let at = body.find("content_block_delta").and_then(|at| body[..at].rfind("\n\n")).expect(start) + 2;
-    let model = ScriptedModel::with([answer.cut_at(at, babble)]);
+    // The message and its first block have begun.
+    let model = ScriptedModel::with([Answer::saying("done").cut_after_events(2, babble)]);
     let home = TestHome::with_model(binary(), &model);
     let session = home.new_session(["--permission-mode", "ask"]);
     let pid = home.daemon_pid();

@@ -205,7 +205,7 @@ def as_it_may_be_kept(blocks):
     """The blocks of the independent reader as the daemon may keep them, and what it had to mend for that.
 
     Three repairs are its own good right, because a provider refuses the answer when it is sent back as it came: text of
-    white space only is left out, calls go behind all else, and an id with other characters than providers allow is replaced.
+    white space only is not sent back, calls go behind all else, and an id with other characters than providers allow is replaced.
     """
     kept = [block for block in blocks if block["kind"] != "text" or block["text"].strip()]
     ordered = [block for block in kept if block["kind"] != "tool_use"] + [block for block in kept if block["kind"] == "tool_use"]
@@ -218,7 +218,9 @@ def same_answer(report, exchange, event, what):
     read = exchange.read()
     blocks, wanted = [], []
     kept, mended = as_it_may_be_kept(read["blocks"])
-    for number, block in enumerate(event["blocks"]):
+    # Spaces between two texts are in the log, for people; no request holds them, and some answers have nothing else.
+    spoken = [block for block in event["blocks"] if block["kind"] != "text" or block["text"].strip()]
+    for number, block in enumerate(spoken):
         call, other = block.get("call") or {}, kept[number] if number < len(kept) else {}
         call_id = call.get("provider_call_id")
         if call and other.get("id") and not check_request.ID.match(other["id"]) and check_request.ID.match(call_id or ""):

@@ -165,10 +165,14 @@ fn answer_text(answer: &v1::Answer) -> String {
             apart = true;
             continue;
         }
-        if apart && !block.text.is_empty() && !all.is_empty() && !all.ends_with('\n') {
+        // Blank lines that stand alone are no part of a text.
+        if (apart || all.is_empty()) && block.text.trim().is_empty() {
+            continue;
+        }
+        if apart && !all.is_empty() && !all.ends_with('\n') {
             all.push('\n');
         }
-        apart &= block.text.is_empty();
+        apart = false;
         all.push_str(&block.text);
     }
     all

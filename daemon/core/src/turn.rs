@@ -319,10 +319,14 @@ pub(crate) fn joined_text<'a>(blocks: impl Iterator<Item = Option<&'a str>>) -> 
             apart = true;
             continue;
         };
-        if apart && !text.is_empty() && !all.is_empty() && !all.ends_with('\n') {
+        // Blank lines that stand alone are no part of a text.
+        if (apart || all.is_empty()) && text.trim().is_empty() {
+            continue;
+        }
+        if apart && !all.is_empty() && !all.ends_with('\n') {
             all.push('\n');
         }
-        apart &= text.is_empty();
+        apart = false;
         all.push_str(text);
     }
     all
@@ -340,6 +344,7 @@ mod tests {
             "continued rain, with a storm."
         );
         assert_eq!(text(&[Some("one"), None, Some(""), Some("two")]), "one\ntwo");
+        assert_eq!(text(&[Some("\n\n"), None, Some("one"), Some("\n\n"), Some("two")]), "one\n\ntwo");
         assert_eq!(text(&[None, Some("one\n"), None, None, Some("\ntwo")]), "one\n\ntwo");
     }
 }

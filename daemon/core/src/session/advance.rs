@@ -25,7 +25,7 @@ pub(crate) fn next_fact(session: &Session, stamp: &mut Stamp) -> Option<EventBod
     if let Some(input_id) = turn.undelivered.first() {
         return Some(InputDelivered { input_id: input_id.clone(), step: turn.steps }.into());
     }
-    if let Some(fact) = expired_request(turn, stamp).or_else(|| next_request(turn, settings, stamp)) {
+    if let Some(fact) = expired_request(turn, stamp).or_else(|| next_request(session, turn, stamp)) {
         return Some(fact);
     }
     if let Some(ending) = &turn.ending {
@@ -99,10 +99,10 @@ pub(super) fn closed(request_id: &RequestId, close: RequestClose) -> EventBody {
 }
 
 /// The calls of the last message are requested in order, each with the verdict of its schema check.
-fn next_request(turn: &Turn, settings: &Settings, stamp: &mut Stamp) -> Option<EventBody> {
+fn next_request(session: &Session, turn: &Turn, stamp: &mut Stamp) -> Option<EventBody> {
     let message = turn.message.as_ref().filter(|message| message.fate.requests_calls())?;
     if let Some(call) = turn.calls.iter().find(|call| call.stage == Stage::Requested) {
-        return Some(check(message, settings, call));
+        return Some(check(message, session.max_calls(), call));
     }
     let position = turn.calls.len();
     let wanted = message.calls().nth(position)?;
@@ -119,8 +119,7 @@ fn next_request(turn: &Turn, settings: &Settings, stamp: &mut Stamp) -> Option<E
     )
 }
 
-fn check(message: &Message, settings: &Settings, call: &Call) -> EventBody {
-    let max = settings.limits.max_calls_per_message;
+fn check(message: &Message, max: u32, call: &Call) -> EventBody {
     let refuse = |class: &str, text: String| {
         unrun(call.call_id.clone(), CallOutcome::Invalid, text, Some(class.to_owned())).into()
     };

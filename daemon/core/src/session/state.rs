@@ -183,6 +183,13 @@ impl Session {
         })
     }
 
+    /// Calls taken from one message: one where the model was told so, whatever it sends.
+    pub(crate) fn max_calls(&self) -> u32 {
+        let max = self.settings.as_ref().map_or(0, |settings| settings.limits.max_calls_per_message);
+        let parallel = self.epoch.as_ref().is_none_or(|epoch| epoch.profile.parallel_tool_calls);
+        if parallel { max } else { max.min(1) }
+    }
+
     /// Whether somebody can be asked, now or later.
     pub(crate) fn can_ask(&self) -> bool {
         self.settings.as_ref().is_some_and(|settings| {

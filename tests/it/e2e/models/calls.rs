@@ -1,6 +1,7 @@
 //! Calls reach their tools whatever their ids and arguments look like on the wire.
 
 use super::super::{of_kind, world_in};
+use agent_tests::home::model_name;
 use agent_tests::scripted::{Answer, Dialect, Quirk};
 use serde_json::{Value, json};
 
@@ -135,5 +136,32 @@ fn every_deviation_of_compatible_servers_is_understood() {
         );
         assert!(last.calls().iter().all(|call| call.args.is_object()), "{quirk:?}: {:?}", last.calls());
         model.assert_no_violations();
+    }
+}
+
+/// One call at a time is asked for, and held to when the model sends more.
+#[test]
+fn one_call_at_a_time_is_sent_and_enforced() {
+    for dialect in Dialect::ALL {
+        let both = Answer::new()
+            .tool_use("call_1", "run_command", json!({"command": "echo x >> first"}))
+            .tool_use("call_2", "run_command", json!({"command": "echo x >> second"}));
+        let (model, home) = world_in(dialect, [both, Answer::saying("done")]);
+        home.write_config(&format!(
+            "model = \"{0}\"\n\n[models.\"{0}\"]\ncontext_window = 100000\nparallel_tool_calls = false\n",
+            model_name(dialect)
+        ));
+        let session = home.new_session(["--permission-mode", "full"]);
+        home.send_and_wait(&session, "go").ok();
+        assert_eq!((home.read("first").as_deref(), home.read("second")), (Some("x\n"), None), "{dialect}");
+        let requests = model.requests();
+        let said = &requests[0].json;
+        let asked = match dialect {
+            Dialect::Anthropic => &said["tool_choice"]["disable_parallel_tool_use"],
+            Dialect::OpenAi => &said["parallel_tool_calls"],
+        };
+        assert_eq!(asked, &json!(dialect == Dialect::Anthropic), "{dialect}");
+        let results = requests[1].tool_results();
+        assert!(results[1].text.contains("more than 1 calls in one message"), "{dialect}: {results:?}");
     }
 }
