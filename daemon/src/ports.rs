@@ -427,8 +427,13 @@ pub struct LearnedLimits {
 
 /// What is heard of models while the daemon runs: from the lists of their servers, and from refusals.
 pub trait ModelLists: Send + Sync {
-    /// What the model's server named when it refused a request. Asks nobody.
-    fn learned(&self, provider: &str, model: &str) -> LearnedLimits;
+    /// What the server that a client with this environment reaches named when it refused a request. Asks nobody.
+    fn learned(
+        &self,
+        provider: &str,
+        model: &str,
+        env: &std::collections::BTreeMap<String, String>,
+    ) -> LearnedLimits;
     /// What the model's server says of it, asked with the key of a client with this environment. None when it
     /// cannot be asked or says nothing; never waits longer than
     /// [`LISTING_TIMEOUT_MS`](agentd_core::limits::LISTING_TIMEOUT_MS).

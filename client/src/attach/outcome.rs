@@ -134,7 +134,8 @@ impl TurnWatch {
             partial_text: (!partial.is_empty()).then(|| partial.to_owned()),
             steps: 0,
             usage: json::usage(&v1::Usage::default()),
-            cost_usd: Some(0.0),
+            // Nobody waited for the sum.
+            cost_usd: None,
             denied: 0,
             error: (!error.is_empty()).then(|| error.to_owned()),
             kind: Some(ErrorKind::Failed),

@@ -21,7 +21,12 @@ impl agentd_proto::server::catalog_server::Catalog for Service {
         &self,
         request: Request<v1::GetCatalogRequest>,
     ) -> Result<Response<v1::GetCatalogResponse>, Status> {
-        peer::reader(&request)?;
+        // Reading is for everybody; a question to a server of the asking client's choice is more than that.
+        if request.get_ref().probe.is_some() {
+            peer::require_actor(&request)?;
+        } else {
+            peer::reader(&request)?;
+        }
         let given = request.into_inner();
         let env: Environment = given.env.into_iter().collect();
         for kind in &given.kinds {
@@ -99,7 +104,7 @@ impl Service {
     ) -> v1::CatalogEntry {
         let kind = CatalogKind::Models.into();
         let (provider, model) = name.split_once('/').unwrap_or((name, ""));
-        let heard = self.0.heard(provider, model, described);
+        let heard = self.0.heard(provider, model, env, described);
         match config::resolve_heard(config, Some(name), env, &heard) {
             Ok(resolved) => {
                 let (state, detail) = key_state(env, &resolved);
@@ -129,9 +134,15 @@ impl Service {
 
 /// Whether a client with this environment could use the model now, in a word, and what to do if not. Never a key.
 fn key_state(env: &Environment, resolved: &ResolvedModel) -> (String, String) {
+    let unusable = |why: &str| ("unusable".to_owned(), why.to_owned());
+    if resolved.profile.dialect == Dialect::OpenAiResponses {
+        return unusable("this build does not speak openai-responses yet; openai-chat is");
+    }
     match config::key_for(env, &resolved.provider) {
         Ok(KeySource::Key { .. } | KeySource::Open { .. }) => ("ready".to_owned(), String::new()),
-        Ok(KeySource::Command { .. }) => ("ready".to_owned(), "its key comes from a command".to_owned()),
+        Ok(KeySource::Command { .. }) => {
+            unusable("this build does not run api_key_command yet; use api_key_env")
+        }
         Err(error) => ("no_key".to_owned(), error.to_string()),
     }
 }

@@ -99,7 +99,7 @@ impl Api {
         let (provider, id) = (resolved.profile.provider.clone(), resolved.profile.model.clone());
         let described =
             if resolved.worth_asking { self.lists.described(&provider, &id, env).await } else { None };
-        let heard = self.heard(&provider, &id, described);
+        let heard = self.heard(&provider, &id, env, described);
         if heard != config::Heard::default() {
             resolved = config::resolve_heard(&config, model, env, &heard).map_err(refused)?;
         }
@@ -114,8 +114,14 @@ impl Api {
     }
 
     /// What was heard of a model: now from its server, and from refusals before.
-    fn heard(&self, provider: &str, model: &str, described: Option<Described>) -> config::Heard {
-        let learned = self.lists.learned(provider, model);
+    fn heard(
+        &self,
+        provider: &str,
+        model: &str,
+        env: &BTreeMap<String, String>,
+        described: Option<Described>,
+    ) -> config::Heard {
+        let learned = self.lists.learned(provider, model, env);
         config::Heard { described, learned_window: learned.window, learned_output: learned.output }
     }
 

@@ -1,7 +1,7 @@
 //! One attempt at a model call.
 
 use super::Inner;
-use crate::model::{CallFailure, Recorder};
+use crate::model::{CallFailure, Provider, Recorder};
 use crate::ports::{Delta, DeltaSource, EffectMessage, SessionContext};
 use agentd_core::command::{CheckedCall, Report};
 use agentd_core::event::{BlockCall, FailureClass};
@@ -39,7 +39,12 @@ pub(super) async fn call(
             } else {
                 Recorder::off()
             };
-            wing.parts.models.call(&provider, model_call_id.as_str(), body, recorder, on_delta).await
+            let answer =
+                wing.parts.models.call(&provider, model_call_id.as_str(), body, recorder, on_delta).await;
+            if let Err(failure) = &answer {
+                remember(wing, &provider, &session.profile.model, failure);
+            }
+            answer
         }
         Err(failure) => Err(failure),
     };
@@ -51,16 +56,12 @@ pub(super) async fn call(
                 calls.iter().map(|call| wing.parts.registry.check(call)).collect();
             Report::ModelFinished(Box::new(answer.into_report(model_call_id, checked)))
         }
-        Err(failure) => {
-            remember(wing, session, &failure);
-            Report::ModelFailed(Box::new(failure.into_report(model_call_id, jitter(wing))))
-        }
+        Err(failure) => Report::ModelFailed(Box::new(failure.into_report(model_call_id, jitter(wing)))),
     }
 }
 
 /// What a refusal says of the model, for the sessions that come.
-fn remember(wing: &Inner, session: &SessionContext, failure: &CallFailure) {
-    let (provider, model) = (&session.profile.provider, &session.profile.model);
+fn remember(wing: &Inner, provider: &Provider, model: &str, failure: &CallFailure) {
     if let Some(window) = failure.learned_window {
         wing.parts.listings.learned(provider, model, window);
     }

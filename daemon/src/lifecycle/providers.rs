@@ -77,8 +77,9 @@ impl ProviderLists {
 }
 
 impl ModelLists for ProviderLists {
-    fn learned(&self, provider: &str, model: &str) -> LearnedLimits {
-        self.listings.learned_limits(provider, model)
+    fn learned(&self, provider: &str, model: &str, env: &BTreeMap<String, String>) -> LearnedLimits {
+        let found = self.providers.find(provider, env);
+        found.map(|provider| self.listings.learned_limits(&provider, model)).unwrap_or_default()
     }
 
     fn described<'a>(

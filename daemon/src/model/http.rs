@@ -6,14 +6,14 @@
 
 use super::demo;
 use super::outcome::{Answer, CallFailure};
-use super::provider::{Provider, is_credential_header};
+use super::provider::{Provider, is_credential_header, is_secret_name};
 use super::record::Recorder;
 use super::refusal;
 use agentd_core::event::{Dialect, FailureClass};
 use agentd_core::limits::{
     MODEL_CONNECT_TIMEOUT_S, MODEL_POOL_IDLE_S, RESPONSE_STREAM_MAX_BYTES, STREAM_TAIL_MS,
 };
-use agentd_core::model::ids::IdRule;
+use agentd_core::model::ids::{IdRule, ids_in};
 use agentd_core::model::live::{DecodeFailure, Decoded, LiveDelta, Progress};
 use agentd_core::model::reader::AnswerReader;
 use bytes::Bytes;
@@ -116,6 +116,7 @@ impl Models {
             on_delta: &mut *on_delta,
             reader: AnswerReader::new(provider.dialect),
             heard: false,
+            tail_by: None,
         };
         let request_id = refusal::request_id(response.headers());
         let read = reading.read(response).await;
@@ -163,7 +164,8 @@ pub(super) fn finish(
     on_delta: &mut dyn FnMut(LiveDelta),
 ) -> Result<Decoded, DecodeFailure> {
     let sent = std::str::from_utf8(body).unwrap_or_default();
-    let used = |id: &str| sent.contains(&format!("\"{id}\""));
+    let ids = std::cell::OnceCell::new();
+    let used = |id: &str| ids.get_or_init(|| ids_in(sent)).contains(id);
     reader.finish(&IdRule { seed, used: &used }, on_delta)
 }
 
@@ -224,7 +226,7 @@ pub(super) fn headers(provider: &Provider, url: &Url) -> Result<HeaderMap, CallF
         let broken = || bad(format!("header {name:?}"), FailureClass::BadRequest);
         let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| broken())?;
         let mut text = HeaderValue::from_str(value).map_err(|_| broken())?;
-        text.set_sensitive(is_credential_header(name));
+        text.set_sensitive(is_secret_name(name));
         headers.insert(header, text);
     }
     if provider.headers.keys().any(|name| is_credential_header(name)) {
@@ -263,6 +265,7 @@ struct Reading<'a> {
     on_delta: &'a mut (dyn FnMut(LiveDelta) + Send),
     reader: AnswerReader,
     heard: bool,
+    tail_by: Option<Instant>,
 }
 
 impl Reading<'_> {
@@ -306,7 +309,8 @@ impl Reading<'_> {
 
     async fn next_chunk(&mut self, response: &mut Response) -> Result<Option<Bytes>, CallFailure> {
         let by = if self.reader.has_stop() {
-            Instant::now() + Duration::from_millis(STREAM_TAIL_MS)
+            // Counted from the stop: signs of life do not hold up an answer that has ended.
+            *self.tail_by.get_or_insert_with(|| Instant::now() + Duration::from_millis(STREAM_TAIL_MS))
         } else if self.heard {
             Instant::now() + self.provider.idle_timeout
         } else {

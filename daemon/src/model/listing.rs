@@ -87,22 +87,23 @@ impl Listings {
 
     /// A server refused a request and named the window of its model. Later sessions begin with it. A figure that
     /// cannot be true is not remembered.
-    pub fn learned(&self, provider: &str, model: &str, window: u64) {
+    pub fn learned(&self, provider: &Provider, model: &str, window: u64) {
         if (CONTEXT_WINDOW_MIN..=LISTED_WINDOW_MAX).contains(&window) {
             self.learn(provider, model, |limits| limits.window = Some(window));
         }
     }
 
     /// The same for the longest answer.
-    pub fn learned_output(&self, provider: &str, model: &str, tokens: u32) {
+    pub fn learned_output(&self, provider: &Provider, model: &str, tokens: u32) {
         if tokens > 0 {
             self.learn(provider, model, |limits| limits.output = Some(tokens));
         }
     }
 
-    fn learn(&self, provider: &str, model: &str, change: impl FnOnce(&mut LearnedLimits)) {
+    fn learn(&self, provider: &Provider, model: &str, change: impl FnOnce(&mut LearnedLimits)) {
         let learned = &mut self.kept().learned;
-        let key = (provider.to_owned(), model.to_owned());
+        // By the address: another server under the same name is another server.
+        let key = (provider.base_url.clone(), model.to_owned());
         if learned.len() >= LISTING_REMEMBERED_MAX && !learned.contains_key(&key) {
             learned.clear();
         }
@@ -110,8 +111,8 @@ impl Listings {
     }
 
     /// What refusals named in this run of the daemon.
-    pub fn learned_limits(&self, provider: &str, model: &str) -> LearnedLimits {
-        self.kept().learned.get(&(provider.to_owned(), model.to_owned())).copied().unwrap_or_default()
+    pub fn learned_limits(&self, provider: &Provider, model: &str) -> LearnedLimits {
+        self.kept().learned.get(&(provider.base_url.clone(), model.to_owned())).copied().unwrap_or_default()
     }
 
     /// What the server says of a model; from memory where it was asked before.

@@ -119,16 +119,19 @@ async fn a_silent_server_holds_nobody_up() {
 #[test]
 fn limits_that_refusals_name_are_remembered_if_they_can_be_true() {
     let listings = Listings::default();
-    listings.learned("local", "x", 8_192);
-    listings.learned("local", "y", 3);
-    listings.learned("local", "z", u64::MAX);
-    listings.learned_output("local", "x", 4_096);
-    listings.learned_output("local", "y", 0);
+    let at = |base: &str| Provider::anthropic("local", base, None);
+    let here = at("http://127.0.0.1:1");
+    listings.learned(&here, "x", 8_192);
+    listings.learned(&here, "y", 3);
+    listings.learned(&here, "z", u64::MAX);
+    listings.learned_output(&here, "x", 4_096);
+    listings.learned_output(&here, "y", 0);
     let limits = LearnedLimits { window: Some(8_192), output: Some(4_096) };
-    assert_eq!(listings.learned_limits("local", "x"), limits);
-    for other in [("local", "y"), ("local", "z"), ("other", "x")] {
-        assert_eq!(listings.learned_limits(other.0, other.1), LearnedLimits::default());
-    }
+    assert_eq!(listings.learned_limits(&here, "x"), limits);
+    assert_eq!(listings.learned_limits(&here, "y"), LearnedLimits::default());
+    assert_eq!(listings.learned_limits(&here, "z"), LearnedLimits::default());
+    // Another server under the same name.
+    assert_eq!(listings.learned_limits(&at("http://127.0.0.1:2"), "x"), LearnedLimits::default());
 }
 
 #[test]

@@ -5,11 +5,12 @@ use agentd_core::event::Dialect;
 use agentd_core::limits::{FIRST_BYTE_TIMEOUT_S, IDLE_TIMEOUT_S};
 use reqwest::Url;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// One provider, as configured, with the key of the session that calls.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Provider {
     /// Its name in the configuration.
     pub name: String,
@@ -29,6 +30,18 @@ pub struct Provider {
     pub first_byte_timeout: Duration,
     /// Silence within an answer; any byte is life, pings and comments too.
     pub idle_timeout: Duration,
+}
+
+/// Without the key and the values of headers, which may be keys.
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&str> = self.headers.keys().map(String::as_str).collect();
+        f.debug_struct("Provider")
+            .field("place", &self.place())
+            .field("dialect", &self.dialect)
+            .field("headers", &headers)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The base URL that stands for the scripted model in this process.
@@ -124,15 +137,24 @@ impl Provider {
         let values = self
             .headers
             .iter()
-            .filter(|(name, _)| is_credential_header(name))
+            .filter(|(name, _)| is_secret_name(name))
             .map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value));
         let keys = self.key.iter().map(Secret::expose).chain(values);
         keys.filter(|key| !key.is_empty()).fold(text.to_owned(), |text, key| text.replace(key, "[key]"))
     }
 }
 
+/// Whether a header stands for the key: no other is sent beside it.
 pub(super) fn is_credential_header(name: &str) -> bool {
-    name.eq_ignore_ascii_case("authorization") || name.eq_ignore_ascii_case("x-api-key")
+    ["authorization", "x-api-key", "api-key", "x-goog-api-key"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Whether the value under this name may be a secret: it appears in no text, record or log.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["key", "token", "secret", "cookie", "auth", "session"].iter().any(|word| name.contains(word))
 }
 
 fn host_and_port(url: &Url) -> Option<String> {
@@ -192,6 +214,13 @@ mod tests {
         assert_eq!(provider.place(), "a (h.example:444)");
         assert_eq!(provider.without_key("bad key sk-abc!"), "bad key [key]!");
         assert_eq!(provider.key.unwrap().expose(), "sk-abc");
+        let mut azure = Provider::anthropic("a", "https://h.example", None);
+        azure.headers.insert("api-key".to_owned(), "az-123".to_owned());
+        assert!(!format!("{azure:?}").contains("az-123"));
+        assert_eq!(
+            (azure.without_key("bad az-123!"), azure.has_credentials()),
+            ("bad [key]!".to_owned(), true)
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //!
 //! Deliberately absent: whether a session is recorded (its settings), and reading records back.
 
-use super::provider::{Provider, is_credential_header};
+use super::provider::{Provider, is_secret_name};
 use crate::redact::Redactor;
 use agentd_core::ids::{ModelCallId, SessionId};
 use agentd_core::limits::{RECORD_MAX_BYTES, THREAD_STACK_BYTES};
@@ -94,7 +94,7 @@ fn file_name(id: &str) -> String {
 
 fn of_provider(provider: &Provider) -> Redactor {
     let key = provider.key.iter().map(|key| (provider.name.as_str(), key.expose().as_bytes()));
-    let headers = provider.headers.iter().filter(|(name, _)| is_secret(name));
+    let headers = provider.headers.iter().filter(|(name, _)| is_secret_name(name));
     let headers = headers
         .map(|(name, value)| (name.as_str(), value.strip_prefix("Bearer ").unwrap_or(value).as_bytes()));
     Redactor::new(key.chain(headers))
@@ -148,15 +148,9 @@ impl Recorder {
     }
 }
 
-fn is_secret(header: &str) -> bool {
-    let name = header.to_ascii_lowercase();
-    is_credential_header(&name)
-        || ["key", "token", "secret", "cookie", "auth", "session"].iter().any(|word| name.contains(word))
-}
-
 fn plain(headers: &HeaderMap) -> Vec<(String, String)> {
     let shown = |(name, value): (&reqwest::header::HeaderName, &reqwest::header::HeaderValue)| {
-        let removed = value.is_sensitive() || is_secret(name.as_str());
+        let removed = value.is_sensitive() || is_secret_name(name.as_str());
         let text = if removed { REMOVED.into() } else { String::from_utf8_lossy(value.as_bytes()) };
         (name.as_str().to_owned(), text.into_owned())
     };
@@ -171,7 +165,7 @@ fn plain_url(url: &Url) -> String {
     let _ = plain.set_password(None);
     if url.query().is_some() {
         let shown = |(name, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
-            let value = if is_secret(&name) || name.contains("sig") { REMOVED.into() } else { value };
+            let value = if is_secret_name(&name) || name.contains("sig") { REMOVED.into() } else { value };
             (name.into_owned(), value.into_owned())
         };
         let pairs: Vec<(String, String)> = url.query_pairs().map(shown).collect();

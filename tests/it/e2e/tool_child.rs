@@ -16,6 +16,7 @@ fn script(home: &TestHome, session: &str, request: &str) -> String {
         ("send", format!("send {session} more")),
         ("run", "run hello".to_owned()),
         ("new", "new".to_owned()),
+        ("probe", "models --probe anthropic".to_owned()),
     ] {
         let attempt = |name: &str| format!("{args} > out-{name} 2>&1; echo {name} $? >> codes");
         let (plain, setsid, fork) = (name.to_owned(), format!("{name}-setsid"), format!("{name}-fork"));
@@ -67,7 +68,7 @@ fn attempt_in(mode: &str) {
 
     let codes =
         home.read("codes").unwrap_or_else(|| panic!("the attempts did not run:\n{}", show(&follower.all())));
-    assert_eq!(codes.lines().count(), 16, "{codes}");
+    assert_eq!(codes.lines().count(), 19, "{codes}");
     for line in codes.lines() {
         let (name, code) = line.split_once(' ').unwrap();
         let out = home.read(&format!("out-{name}")).unwrap_or_default();

@@ -3,6 +3,8 @@
 //! Invariants: what is made up is a function of its inputs, so the same answer decoded twice and the same
 //! conversation sent twice have the same ids; a made-up id is free where it is used.
 
+use std::collections::BTreeSet;
+
 /// Bytes of a tool's name.
 pub const TOOL_NAME_MAX_BYTES: usize = 128;
 
@@ -12,6 +14,16 @@ pub struct IdRule<'a> {
     pub seed: &'a str,
     /// Whether an id is in the conversation already.
     pub used: &'a dyn Fn(&str) -> bool,
+}
+
+/// The ids that stand in a request, whatever they are of. Read once for an answer, as far as its calls need it.
+pub fn ids_in(body: &str) -> BTreeSet<String> {
+    let value = |rest: &str| {
+        let quoted = rest.trim_start().strip_prefix(':')?.trim_start();
+        let mut values = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
+        values.next()?.ok()
+    };
+    body.match_indices("\"id\"").filter_map(|(at, key)| value(&body[at + key.len()..])).collect()
 }
 
 /// Whether every provider takes an id of a tool use; the strictest one is the measure.
@@ -41,4 +53,15 @@ pub(crate) fn new_id(prefix: &str, seed: &str, place: usize, free: &dyn Fn(&str)
         again += 1;
     }
     id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_a_request_are_found_however_they_are_written() {
+        let body = r#"{"id":"a","x":[{"id" : "b\u0041\"c"},{"id":7},{"tool_call_id":"d"}],"id""#;
+        assert_eq!(ids_in(body), ["a".to_owned(), "bA\"c".to_owned()].into());
+    }
 }

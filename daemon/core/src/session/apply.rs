@@ -165,7 +165,8 @@ impl Session {
         {
             self.token_truth = TokenTruth {
                 estimated: open.est_tokens,
-                measured: body.usage.prompt_tokens(),
+                // Where the provider made several passes, their sum is no size of anything.
+                measured: body.last_prompt_tokens.unwrap_or_else(|| body.usage.prompt_tokens()),
                 included_seq: open.included_seq,
             };
         }

@@ -15,7 +15,7 @@ use crate::event::{
 use crate::ids::Stamp;
 use crate::limits;
 use crate::retry::{self, Failed, GivenUp};
-use crate::transcript::Content;
+use crate::transcript::{Content, Speaker};
 use crate::turn::{OpenModelCall, fitting_output};
 
 /// Records a failure. `spent` is what an answer that came after all has used.
@@ -207,8 +207,15 @@ fn sends_thinking(session: &Session, epoch: &EpochStarted) -> bool {
     }
     let start = session.epochs.last().map_or(0, |(_, start)| *start);
     let from = if epoch.strip_thinking { start } else { 0 };
+    // Only its own model gets thinking back.
+    let own = |speaker: &Speaker| {
+        let profile = &epoch.profile;
+        speaker.provider == profile.provider
+            && speaker.model == profile.model
+            && speaker.dialect == profile.dialect
+    };
     session.transcript.iter().any(|item| match &item.content {
-        Content::Assistant { blocks, .. } if item.seq > from => {
+        Content::Assistant { blocks, speaker, .. } if item.seq > from && own(speaker) => {
             blocks.iter().any(|block| matches!(block.kind, BlockKind::Thinking | BlockKind::RedactedThinking))
         }
         _ => false,

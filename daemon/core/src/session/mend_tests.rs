@@ -9,6 +9,7 @@ use crate::context::ledger;
 use crate::event::*;
 use crate::ids::ModelCallId;
 use crate::limits;
+use crate::transcript::{Content, Transcript};
 use proptest::prelude::*;
 
 fn unattended() -> Setup {
@@ -81,6 +82,16 @@ fn as_chat(session: &Session, change: impl FnOnce(&mut ChatForm)) -> Session {
     epoch.profile.dialect = Dialect::OpenAiChat;
     change(&mut epoch.profile.chat);
     session.epoch = Some(std::sync::Arc::new(epoch));
+    // Its answers came in that dialect too: only a model's own thinking goes back to it.
+    let mut transcript = Transcript::default();
+    for item in session.transcript.iter() {
+        let mut item = item.clone();
+        if let Content::Assistant { speaker, .. } = &mut item.content {
+            std::sync::Arc::make_mut(speaker).dialect = Dialect::OpenAiChat;
+        }
+        transcript.push(item);
+    }
+    session.transcript = transcript;
     session
 }
 
@@ -117,6 +128,18 @@ fn a_mend_that_changes_nothing_is_none() {
         assert_eq!(last_end(&world).0, TurnStatus::ProviderFailed, "{name}");
         assert_eq!(world.live.epoch.as_ref().unwrap().epoch, 1, "{name}");
     }
+}
+
+/// Thinking of a model before is not sent to the next, so there is none to strip.
+#[test]
+fn thinking_of_another_model_is_not_what_is_mended() {
+    let chat = as_chat(&thought().live, |_| {});
+    assert!(mended_epoch(&chat, Mend::StripThinking).is_some());
+    let mut switched = chat.clone();
+    let mut epoch = (**switched.epoch.as_ref().unwrap()).clone();
+    epoch.profile.model = "another".to_owned();
+    switched.epoch = Some(std::sync::Arc::new(epoch));
+    assert!(mended_epoch(&switched, Mend::StripThinking).is_none());
 }
 
 #[test]

@@ -7,7 +7,9 @@
 
 use super::block::{Applied, OpenBlock};
 use crate::event::{Block, BlockKind, FailureClass, Stop, StopClass, Usage};
-use crate::limits::{RESPONSE_MAX_BYTES, RESPONSE_STREAM_MAX_BYTES};
+use crate::limits::{
+    ANSWER_CALLS_MAX, ANSWER_PIECES_MAX, CALL_ID_MAX_BYTES, RESPONSE_MAX_BYTES, RESPONSE_STREAM_MAX_BYTES,
+};
 use crate::model::failure::{ProviderError, tidy};
 use crate::model::ids::{IdRule, is_legal_id, new_id};
 use crate::model::json::{Object, string_bytes};
@@ -54,6 +56,7 @@ pub struct Decoder {
     stop_reason: Option<String>,
     explanation: Option<String>,
     complete: bool,
+    calls: usize,
     /// What came in all.
     bytes: usize,
     /// What of it are blocks.
@@ -173,6 +176,7 @@ impl Decoder {
             }
             self.blocks.clear();
             self.places.clear();
+            self.calls = 0;
             self.content_bytes = 0;
             self.usage = Object::default();
             self.stop_reason = None;
@@ -209,6 +213,11 @@ impl Decoder {
             return Err(self.malformed("a content block is not an object with a type"));
         };
         let place = self.blocks.len();
+        self.calls += usize::from(block.kind == BlockKind::ToolUse);
+        if place >= ANSWER_PIECES_MAX || self.calls > ANSWER_CALLS_MAX {
+            let what = format!("more than {ANSWER_PIECES_MAX} blocks or {ANSWER_CALLS_MAX} tool calls");
+            return Err(self.malformed(&format!("the answer has {what}")));
+        }
         if let Some(text) = block.shown_text().filter(|text| !text.is_empty()) {
             emit(on_delta, place, block.kind, 0, text);
         }
@@ -372,11 +381,9 @@ fn finish_blocks(
         let cut = limited && place == last;
         let mut give = |given: &str| {
             let free = |id: &str| !seen.contains(id) && !(ids.used)(id);
-            let id = if is_legal_id(given) && free(given) {
-                given.to_owned()
-            } else {
-                new_id("toolu_", ids.seed, place, &free)
-            };
+            let fits = is_legal_id(given) && given.len() <= CALL_ID_MAX_BYTES;
+            let id =
+                if fits && free(given) { given.to_owned() } else { new_id("toolu_", ids.seed, place, &free) };
             seen.insert(id.clone());
             id
         };

@@ -277,6 +277,24 @@ fn empty_text_is_left_out_spaces_are_kept_and_calls_go_last() {
     assert_eq!(blocks[2].kind, BlockKind::ToolUse);
 }
 
+/// A shell of a few bytes costs a request of work later: a server cannot ask for half a million.
+#[test]
+fn blocks_calls_and_ids_are_bounded() {
+    let calls = |count: usize| {
+        (0..count).flat_map(|at| call(at as u64, &format!("t{at}"), &["{}"])).collect::<Vec<_>>()
+    };
+    let decoded = decode(&message(&[calls(crate::limits::ANSWER_CALLS_MAX)], "tool_use")).unwrap();
+    assert_eq!(decoded.blocks.len(), crate::limits::ANSWER_CALLS_MAX);
+    let failure = decode(&message(&[calls(crate::limits::ANSWER_CALLS_MAX + 1)], "tool_use")).unwrap_err();
+    assert_eq!(failure.class, FailureClass::Malformed);
+    let texts =
+        (0..=crate::limits::ANSWER_PIECES_MAX).flat_map(|at| text(at as u64, "x")).collect::<Vec<_>>();
+    assert_eq!(decode(&message(&[texts], "end_turn")).unwrap_err().class, FailureClass::Malformed);
+    let long = call(0, &"i".repeat(crate::limits::CALL_ID_MAX_BYTES + 1), &["{}"]);
+    let decoded = decode(&message(&[long], "tool_use")).unwrap();
+    assert_eq!(decoded.blocks[0].call.as_ref().unwrap().provider_call_id, "toolu_m_seed_0");
+}
+
 #[test]
 fn usage_is_overwritten_and_absent_fields_stay() {
     let bytes = sse(&[
