@@ -83,6 +83,14 @@ impl TurnWatch {
             }
             _ => {}
         }
+        // An input that waits behind a turn waits for whatever that turn waits for.
+        let behind = self.turn_id().is_none();
+        match &event.body {
+            Some(Body::Pause(pause)) if behind => self.pause = Some(pause.clone()),
+            Some(Body::Turn(_)) if behind && event.kind == "turn_resumed" => self.pause = None,
+            Some(Body::TurnEnd(_)) if behind && self.end.is_none() => self.pause = None,
+            _ => {}
+        }
         if self.turn_id() != Some(event.turn_id.as_str()) {
             return false;
         }

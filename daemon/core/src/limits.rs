@@ -123,6 +123,10 @@ pub const MODEL_POOL_IDLE_S: u64 = 60;
 pub const ERROR_BODY_MAX_BYTES: usize = 64 * 1024;
 /// Wait for the body of an error; its status has come already.
 pub const ERROR_BODY_TIMEOUT_MS: u64 = 5_000;
+/// A count of tokens in one answer; more is no count. Sums of very many of them still fit everywhere.
+pub const TOKEN_COUNT_MAX: u64 = 1 << 53;
+/// The least that an error's bound of an answer is believed for: with less no call can be made.
+pub const LEARNED_OUTPUT_MIN: u32 = 256;
 /// Wait for the end of a stream whose answer is complete, so that its connection can be used again.
 pub const STREAM_TAIL_MS: u64 = 1_000;
 /// Events in one page of a read.

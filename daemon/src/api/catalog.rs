@@ -41,7 +41,7 @@ impl agentd_proto::server::catalog_server::Catalog for Service {
                 }
             }
         }
-        let config = self.0.config.current();
+        let config = self.0.config.fresh();
         let entries = match given.probe.as_deref() {
             Some(provider) => self.probed(&config, provider, &env).await?,
             None => self.named(&config, &env),

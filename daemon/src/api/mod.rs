@@ -93,7 +93,7 @@ impl Api {
         model: Option<&str>,
         env: &BTreeMap<String, String>,
     ) -> Result<SessionDefaults, Status> {
-        let config = self.config.current();
+        let config = self.config.fresh();
         let refused = |error: config::CatalogError| status::catalog(&error);
         let mut resolved = config::resolve(&config, model, env).map_err(refused)?;
         let (provider, id) = (resolved.profile.provider.clone(), resolved.profile.model.clone());

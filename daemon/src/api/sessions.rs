@@ -284,8 +284,22 @@ impl Service {
         session_name::check(given.name.as_deref().unwrap_or_default())?;
         let mut change = from_proto::change(given, &settings.limits)?;
         if let Some(model) = &given.model {
+            if model.trim().is_empty() {
+                return Err(
+                    status::field("model", "is empty; a change of model names one".to_owned()).status()
+                );
+            }
             let defaults = self.0.defaults(Some(model), env).await?;
             can_hold_cost(given.limits.as_ref(), &defaults.model, &defaults.profile)?;
+            // A bound that somebody set for this session is not given up by changing its model.
+            let own_bound = settings.limits.max_cost_micro_usd != defaults.limits.max_cost_micro_usd;
+            if own_bound && given.limits.is_none() {
+                let kept = v1::TurnLimits {
+                    max_cost_micro_usd: Some(settings.limits.max_cost_micro_usd),
+                    ..Default::default()
+                };
+                can_hold_cost(Some(&kept), &defaults.model, &defaults.profile)?;
+            }
             let epoch = self.epoch("model_changed", &defaults, &epoch.system);
             change.model = Some((defaults.model, Box::new(epoch)));
         } else {

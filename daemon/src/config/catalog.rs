@@ -282,6 +282,16 @@ impl Words<'_> {
         if let Some(asks) = self.own.stream_options {
             form.stream_options = asks;
         }
+        if let Some(ids) = self.own.call_ids {
+            form.call_ids = ids;
+        }
+        for (own, of_form) in [
+            (self.own.empty_content, &mut form.empty_content),
+            (self.own.stand_in_signature, &mut form.stand_in_signature),
+            (self.own.reasoning_with_calls, &mut form.reasoning_with_calls),
+        ] {
+            *of_form = own.unwrap_or(*of_form);
+        }
         form
     }
 

@@ -44,6 +44,12 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
                 }
             }
         }
+        if let (Some(window), Some(output)) = (model.context_window, model.max_output_tokens)
+            && u64::from(output) >= window
+        {
+            let message = format!("an answer of {output} tokens leaves no room in a window of {window}");
+            return Err(fault(&["models", name, "max_output_tokens"], message));
+        }
         check_dialect(config, name, model)?;
         let merged =
             context_of(config, name).map_err(|message| fault(&["models", name, "context"], message))?;
@@ -72,6 +78,10 @@ fn check_dialect(config: &Config, name: &str, model: &ModelSection) -> Result<()
         ("max_tokens_field", model.max_tokens_field.is_some(), Dialect::OpenAiChat, "openai-chat"),
         ("reasoning", model.reasoning.is_some(), Dialect::OpenAiChat, "openai-chat"),
         ("stream_options", model.stream_options.is_some(), Dialect::OpenAiChat, "openai-chat"),
+        ("call_ids", model.call_ids.is_some(), Dialect::OpenAiChat, "openai-chat"),
+        ("empty_content", model.empty_content.is_some(), Dialect::OpenAiChat, "openai-chat"),
+        ("stand_in_signature", model.stand_in_signature.is_some(), Dialect::OpenAiChat, "openai-chat"),
+        ("reasoning_with_calls", model.reasoning_with_calls.is_some(), Dialect::OpenAiChat, "openai-chat"),
     ] {
         if is_set && provider.dialect != dialect {
             let message = format!("only a model of a provider with protocol = {protocol:?} has it");
@@ -132,8 +142,15 @@ fn check_provider(name: &str, provider: &ProviderSection) -> Result<(), Fault> {
     if provider.api_key_command.as_ref().is_some_and(|command| command.first().is_none_or(String::is_empty)) {
         return Err(fault(&["providers", name, "api_key_command"], "a program and its arguments are needed"));
     }
-    if provider.api_key_env.as_ref().is_some_and(|name| name.is_empty() || name.contains('=')) {
-        return Err(fault(&["providers", name, "api_key_env"], "the name of a variable is needed"));
+    // A key that was put here by mistake must not be repeated.
+    let is_name = |text: &String| {
+        !text.is_empty()
+            && !text.starts_with(|c: char| c.is_ascii_digit())
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    if provider.api_key_env.as_ref().is_some_and(|name| !is_name(name)) {
+        let message = "the name of a variable is needed (letters, digits and _), not the key itself";
+        return Err(fault(&["providers", name, "api_key_env"], message));
     }
     for (key, value) in
         [("first_byte_timeout_s", provider.first_byte_timeout_s), ("idle_timeout_s", provider.idle_timeout_s)]

@@ -79,6 +79,10 @@ pub fn key_for(env: &BTreeMap<String, String>, provider: &ProviderSettings) -> R
             base_url: from_env.map_or(own_url, |url| url.trim().to_owned()),
         });
     }
+    // A header that stands for the key is one.
+    if provider.headers.keys().any(|name| is_credential_header(name)) {
+        return Ok(KeySource::Open { base_url: own_url });
+    }
     if let Some(command) = &provider.api_key_command {
         return Ok(KeySource::Command { command: command.clone(), base_url: own_url });
     }
@@ -87,18 +91,33 @@ pub fn key_for(env: &BTreeMap<String, String>, provider: &ProviderSettings) -> R
     }
     let name = &provider.name;
     let remedy = match &provider.api_key_env {
-        Some(variable) => format!(
-            "set {variable} in the terminal that sends the prompt, or api_key_command in [providers.{name}] of config.toml"
+        Some(variable) if !is_sent(variable) => format!(
+            "terminals send only variables that end in _KEY (without SECRET, ACCESS or PRIVATE in their names), so not \
+             {variable}: export the key under such a name and put that into api_key_env of [providers.{name}]"
         ),
-        None => format!("set api_key_env or api_key_command in [providers.{name}] of config.toml"),
+        Some(variable) => format!("set {variable} in the terminal that sends the prompt"),
+        None => format!("set api_key_env in [providers.{name}] of config.toml"),
     };
     Err(KeyError::Missing { provider: name.clone(), remedy })
+}
+
+/// Whether a header stands for the key: no other is sent beside it.
+pub fn is_credential_header(name: &str) -> bool {
+    ["authorization", "x-api-key", "api-key", "x-goog-api-key"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
 }
 
 /// Every value of a client's environment that is named like a key, for redaction.
 pub fn secrets_in(env: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let named = env.iter().filter(|(name, value)| is_key_name(name) && !value.trim().is_empty());
     named.map(|(name, value)| (name.clone(), value.trim().to_owned())).collect()
+}
+
+/// Whether a client's terminal sends a variable of this name; the other side of it is `connect/env.rs` of the client.
+fn is_sent(name: &str) -> bool {
+    name.ends_with("_API_KEY")
+        || name.ends_with("_KEY") && !["SECRET", "ACCESS", "PRIVATE"].iter().any(|word| name.contains(word))
 }
 
 fn is_key_name(name: &str) -> bool {

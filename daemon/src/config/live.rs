@@ -6,14 +6,24 @@
 use super::{Config, ConfigError, load};
 use agentd_core::limits::CONFIG_SETTLE_MS;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 
 struct State {
     config: Arc<Config>,
+    seen: Option<Stamp>,
     fault: Option<ConfigError>,
+}
+
+/// What tells one state of the file from another.
+type Stamp = (SystemTime, u64, u64);
+
+fn stamp(file: &Path) -> Option<Stamp> {
+    let found = std::fs::metadata(file).ok()?;
+    Some((found.modified().ok()?, found.len(), found.ino()))
 }
 
 /// The configuration in use.
@@ -38,9 +48,20 @@ impl Drop for Watching {
 impl LiveConfig {
     /// Reads the file for the first time; there is no earlier configuration to fall back to.
     pub fn read(file: PathBuf) -> Result<Arc<Self>, ConfigError> {
+        let seen = stamp(&file);
         let config = Arc::new(load(&file)?);
         let (changed, _) = watch::channel(config.clone());
-        Ok(Arc::new(Self { file, state: RwLock::new(State { config, fault: None }), changed }))
+        Ok(Arc::new(Self { file, state: RwLock::new(State { config, seen, fault: None }), changed }))
+    }
+
+    /// The configuration in use, after a look whether the file changed: for what a person does right after an edit,
+    /// which the watcher sees a moment later, or not at all where the system has no watches left.
+    pub fn fresh(&self) -> Arc<Config> {
+        let seen = self.state.read().unwrap_or_else(PoisonError::into_inner).seen;
+        if stamp(&self.file) != seen {
+            self.reload();
+        }
+        self.current()
     }
 
     /// The configuration in use.
@@ -60,8 +81,10 @@ impl LiveConfig {
 
     /// Reads the file again. True when the configuration in use changed.
     pub fn reload(&self) -> bool {
+        let seen = stamp(&self.file);
         let read = load(&self.file);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.seen = seen;
         match read {
             Ok(config) => {
                 if state.fault.take().is_some() {
@@ -140,6 +163,8 @@ mod tests {
         assert!(!live.reload());
         assert_eq!(live.current().model.as_deref(), Some("demo/tour"));
         assert!(matches!(live.fault(), Some(ConfigError::Invalid { line: 2, .. })));
+        std::fs::write(&file, "model = \"anthropic/x\"\n").unwrap();
+        assert_eq!(live.fresh().model.as_deref(), Some("anthropic/x"), "a look at the file is enough");
         std::fs::write(&file, "").unwrap();
         assert!(live.reload());
         assert_eq!((live.current().model.clone(), live.fault()), (None, None));

@@ -19,7 +19,7 @@ pub use catalog::{
     CatalogError, Heard, Origin, ProviderSettings, ResolvedModel, named_models, provider, provider_names,
     resolve, resolve_heard,
 };
-pub use keys::{KeyError, KeySource, Secret, key_for, secrets_in};
+pub use keys::{KeyError, KeySource, Secret, is_credential_header, key_for, secrets_in};
 pub use known_models::{KnownModel, ListPrice, Source, known_models};
 pub use live::{LiveConfig, Watching};
 pub use schema::{

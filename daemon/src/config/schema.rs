@@ -2,7 +2,8 @@
 //! there is one.
 
 use agentd_core::event::{
-    Dialect, MaxTokensField, OnRestart, ReasoningReplay, SandboxMode, ThinkingForm, TurnLimits, Verdict,
+    CallIdForm, Dialect, MaxTokensField, OnRestart, ReasoningReplay, SandboxMode, ThinkingForm, TurnLimits,
+    Verdict,
 };
 use agentd_core::limits;
 use serde::Deserialize;
@@ -133,6 +134,14 @@ pub struct ModelSection {
     pub reasoning: Option<ReasoningReplay>,
     /// Whether usage is asked for.
     pub stream_options: Option<bool>,
+    /// What ids of calls the server takes: `any` or `nine_alphanumeric` (Mistral), also behind a gateway.
+    pub call_ids: Option<CallIdForm>,
+    /// Whether a message with calls and no text says `""` instead of `null`.
+    pub empty_content: Option<bool>,
+    /// Whether calls of other models get a stand-in for the thought signature (Gemini).
+    pub stand_in_signature: Option<bool>,
+    /// Whether a message with calls needs reasoning beside them (DeepSeek, Moonshot).
+    pub reasoning_with_calls: Option<bool>,
     /// Keys of `[context]` that differ for this model.
     pub context: Option<toml::Table>,
 }

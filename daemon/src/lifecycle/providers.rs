@@ -2,12 +2,15 @@
 
 use crate::config::{self, KeySource, LiveConfig};
 use crate::effects::Providers;
-use crate::model::{CallFailure, Listings, Provider};
+use crate::model::{CallFailure, Listings, Provider, is_secret_name};
 use crate::ports::{BoxFuture, LearnedLimits, ModelLists};
 use agentd_core::event::FailureClass;
 use agentd_core::model::listing::Described;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// A shorter header value is a word, and would be removed from every text that holds it.
+const HEADER_SECRET_MIN_BYTES: usize = 8;
 
 /// The providers of the configuration in use.
 pub(super) struct ConfiguredProviders {
@@ -60,7 +63,12 @@ impl Providers for ConfiguredProviders {
     }
 
     fn secrets(&self, env: &BTreeMap<String, String>) -> Vec<(String, String)> {
-        config::secrets_in(env)
+        let config = self.config.current();
+        let headers = config.providers.values().flat_map(|provider| &provider.headers);
+        let of_headers = headers
+            .filter(|(name, value)| is_secret_name(name) && value.len() >= HEADER_SECRET_MIN_BYTES)
+            .map(|(name, value)| (name.clone(), value.trim_start_matches("Bearer ").to_owned()));
+        config::secrets_in(env).into_iter().chain(of_headers).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::tests::{HEAD, KEY, call, chunked, failure, fixed, plain, provider, serve};
 use super::*;
+use crate::model::record::Recorder;
 use agentd_core::event::StopClass;
 use std::net::SocketAddr;
 use tokio::io::AsyncWriteExt;
@@ -85,4 +86,48 @@ async fn an_error_inside_a_good_answer_has_its_class() {
     );
     let failed = failure(refused).await;
     assert_eq!((failed.class, failed.retry_after_ms), (FailureClass::RateLimited, Some(2_000)));
+}
+
+/// Servers that do not stream although they were asked to, whatever they call what they send.
+#[tokio::test]
+async fn an_answer_in_one_piece_is_known_by_its_first_byte() {
+    let whole = "{\"id\":\"c\",\"object\":\"chat.completion\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}";
+    for (kind, body) in [
+        ("text/plain", whole.to_owned()),
+        ("text/event-stream", format!("\r\n{whole}")),
+        ("application/json", format!("\u{feff}{whole}")),
+    ] {
+        let (address, _seen) = fixed(plain("200 OK", &format!("content-type: {kind}\r\n"), &body)).await;
+        let answer = call(&chat(address)).await.unwrap_or_else(|failure| panic!("{kind}: {failure}"));
+        assert_eq!(answer.decoded.blocks[0].text.as_deref(), Some("hi"), "{kind}");
+    }
+}
+
+/// A pooled connection that died is no attempt: the request goes out again on a fresh one, once.
+#[tokio::test]
+async fn a_stale_connection_is_replaced_without_a_word() {
+    let requests = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = requests.clone();
+    let (address, _seen) = serve(move |mut socket| {
+        let number = counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        async move {
+            if number == 1 || number == 3 {
+                // The second request of the first connection, and what comes of a fresh one too.
+                return None;
+            }
+            let text = chunked(&[TEXT, STOP, DONE].concat());
+            socket.write_all(text.as_bytes()).await.ok()?;
+            Some(socket)
+        }
+    })
+    .await;
+    let (models, provider) = (Models::new(), chat(address));
+    let ask = || models.call(&provider, "m_1", Bytes::from_static(b"{}"), Recorder::off(), |_| {});
+    ask().await.unwrap();
+    ask().await.unwrap();
+    assert_eq!(requests.load(std::sync::atomic::Ordering::Relaxed), 3);
+    // Nothing has waited in a pool of a server that breaks every connection: that is a failure.
+    let fresh = Models::new();
+    let failure = fresh.call(&provider, "m_1", Bytes::from_static(b"{}"), Recorder::off(), |_| {}).await;
+    assert_eq!(failure.unwrap_err().class, FailureClass::Connection);
 }

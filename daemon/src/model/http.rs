@@ -6,9 +6,10 @@
 
 use super::demo;
 use super::outcome::{Answer, CallFailure};
-use super::provider::{Provider, is_credential_header, is_secret_name};
+use super::provider::{Provider, is_secret_name};
 use super::record::Recorder;
 use super::refusal;
+use crate::config::is_credential_header;
 use agentd_core::event::{Dialect, FailureClass};
 use agentd_core::limits::{
     MODEL_CONNECT_TIMEOUT_S, MODEL_POOL_IDLE_S, RESPONSE_STREAM_MAX_BYTES, STREAM_TAIL_MS,
@@ -19,7 +20,7 @@ use agentd_core::model::reader::AnswerReader;
 use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Response, Url};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +56,8 @@ impl Way {
 #[derive(Clone, Debug, Default)]
 pub struct Models {
     clients: Arc<Mutex<BTreeMap<Way, Arc<OnceCell<Client>>>>>,
+    /// Ways on which a server has answered, so that connections may wait there to be used again.
+    answered: Arc<Mutex<BTreeSet<Way>>>,
 }
 
 impl Models {
@@ -96,15 +99,24 @@ impl Models {
             CallFailure::new(FailureClass::BadRequest, provider.without_key(&message))
         })?;
         let headers = headers(provider, &url)?;
-        let client = self.client(Way::of(&url, provider), provider).await?;
+        let way = Way::of(&url, provider);
         recorder.request(&url, &headers, &body);
         let first_byte_by = Instant::now() + provider.first_byte_timeout;
-        let request = client.post(url).headers(headers).body(body.clone());
-        let response = match timeout_at(first_byte_by, request.send()).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(unreachable_provider(&error, provider)),
-            Err(_) => return Err(no_first_byte(provider)),
+        let mut was_stale = false;
+        let response = loop {
+            let client = self.client(way.clone(), provider).await?;
+            let request = client.post(url.clone()).headers(headers.clone()).body(body.clone());
+            match timeout_at(first_byte_by, request.send()).await {
+                Ok(Ok(response)) => break response,
+                // A connection that waited in the pool and was dead: the server has not seen the request, or not cared.
+                Ok(Err(error)) if !was_stale && is_broken_off(&error) && self.forget(&way) => {
+                    was_stale = true;
+                }
+                Ok(Err(error)) => return Err(unreachable_provider(&error, provider)),
+                Err(_) => return Err(no_first_byte(provider)),
+            }
         };
+        self.remember(&way);
         recorder.status(response.status().as_u16(), response.headers());
         if !response.status().is_success() {
             return Err(refusal::read(response, provider, recorder).await);
@@ -131,6 +143,20 @@ impl Models {
         failure.message = provider.without_key(&failure.message);
         failure.provider_request_id = request_id;
         Err(failure)
+    }
+
+    /// Connections of this way may wait to be used again from now on.
+    fn remember(&self, way: &Way) {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner).insert(way.clone());
+    }
+
+    /// Gives up all connections of this way; false where none can have been waiting.
+    fn forget(&self, way: &Way) -> bool {
+        let had = self.answered.lock().unwrap_or_else(PoisonError::into_inner).remove(way);
+        if had {
+            self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(way);
+        }
+        had
     }
 
     pub(super) async fn client(&self, way: Way, provider: &Provider) -> Result<Client, CallFailure> {
@@ -284,7 +310,15 @@ impl Reading<'_> {
             });
         }
         let mut whole = kind.starts_with("application/json").then(Vec::new);
+        let mut begun = false;
         while let Some(chunk) = self.next_chunk(&mut response).await? {
+            // A server that does not stream although it was asked to, and says so nowhere but in its first byte.
+            if !begun && let Some(first) = first_byte(&chunk) {
+                begun = true;
+                if first == b'{' && whole.is_none() {
+                    whole = Some(Vec::new());
+                }
+            }
             match &mut whole {
                 Some(all) if all.len() + chunk.len() > RESPONSE_STREAM_MAX_BYTES => {
                     let what = format!("sent more than {RESPONSE_STREAM_MAX_BYTES} bytes");
@@ -302,7 +336,8 @@ impl Reading<'_> {
             }
         }
         if let Some(all) = whole {
-            self.reader.whole(&all, &mut *self.on_delta).map_err(|failure| self.decoding(failure))?;
+            let all = all.strip_prefix(BOM).unwrap_or(&all);
+            self.reader.whole(all, &mut *self.on_delta).map_err(|failure| self.decoding(failure))?;
         }
         Ok(())
     }
@@ -356,6 +391,15 @@ impl Reading<'_> {
     }
 }
 
+/// What some servers begin their texts with.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// The first byte that says something.
+fn first_byte(chunk: &[u8]) -> Option<u8> {
+    let chunk = chunk.strip_prefix(BOM).unwrap_or(chunk);
+    chunk.iter().copied().find(|byte| !byte.is_ascii_whitespace())
+}
+
 /// Reads what may follow the last event, so that the connection can be used again. Nobody waits for it.
 fn drain(mut response: Response) {
     tokio::spawn(async move {
@@ -372,6 +416,11 @@ fn no_first_byte(provider: &Provider) -> CallFailure {
         provider.name
     );
     CallFailure::new(FailureClass::FirstByteTimeout, message)
+}
+
+/// Whether a connection that had been made ended before a byte of the answer.
+fn is_broken_off(error: &reqwest::Error) -> bool {
+    error.is_request() && !error.is_connect() && !error.is_timeout() && !is_certificate(error)
 }
 
 fn unreachable_provider(error: &reqwest::Error, provider: &Provider) -> CallFailure {

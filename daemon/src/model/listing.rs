@@ -12,8 +12,8 @@ use super::provider::Provider;
 use crate::ports::LearnedLimits;
 use agentd_core::event::Dialect;
 use agentd_core::limits::{
-    CONTEXT_WINDOW_MIN, LISTED_WINDOW_MAX, LISTING_MAX_BYTES, LISTING_REMEMBERED_MAX, LISTING_RETRY_MS,
-    LISTING_TIMEOUT_MS, PROBE_TIMEOUT_MS,
+    CONTEXT_WINDOW_MIN, LEARNED_OUTPUT_MIN, LISTED_WINDOW_MAX, LISTING_MAX_BYTES, LISTING_REMEMBERED_MAX,
+    LISTING_RETRY_MS, LISTING_TIMEOUT_MS, PROBE_TIMEOUT_MS,
 };
 use agentd_core::model::listing::{self, Described};
 use reqwest::Url;
@@ -95,7 +95,7 @@ impl Listings {
 
     /// The same for the longest answer.
     pub fn learned_output(&self, provider: &Provider, model: &str, tokens: u32) {
-        if tokens > 0 {
+        if tokens >= LEARNED_OUTPUT_MIN {
             self.learn(provider, model, |limits| limits.output = Some(tokens));
         }
     }
@@ -152,7 +152,9 @@ impl Listings {
     pub async fn listed(&self, provider: &Provider) -> Result<Vec<(String, Described)>, String> {
         let url = models_url(provider).map_err(|error| error.to_string())?;
         match timeout(Duration::from_millis(PROBE_TIMEOUT_MS), self.get(provider, url)).await {
-            Ok(Ok(body)) => Ok(listing::listed(&body)),
+            Ok(Ok(body)) => listing::listed(&body).ok_or_else(|| {
+                format!("{} answered with something else than a list of models", provider.place())
+            }),
             Ok(Err(error)) => Err(provider.without_key(&error.to_string())),
             Err(_) => Err(format!("{} sent no list within {PROBE_TIMEOUT_MS} ms", provider.place())),
         }

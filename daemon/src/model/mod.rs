@@ -21,5 +21,5 @@ pub use demo::{TOUR_PROMPT, tour_workspace};
 pub use http::Models;
 pub use listing::Listings;
 pub use outcome::{Answer, CallFailure};
-pub use provider::Provider;
+pub use provider::{Provider, is_secret_name};
 pub use record::{Recorder, Records};

@@ -1,6 +1,6 @@
 //! What the caller says about a provider.
 
-use crate::config::Secret;
+use crate::config::{Secret, is_credential_header};
 use agentd_core::event::Dialect;
 use agentd_core::limits::{FIRST_BYTE_TIMEOUT_S, IDLE_TIMEOUT_S};
 use reqwest::Url;
@@ -140,21 +140,19 @@ impl Provider {
             .filter(|(name, _)| is_secret_name(name))
             .map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value));
         let keys = self.key.iter().map(Secret::expose).chain(values);
+        let url = Url::parse(&self.base_url).ok();
+        let password = url.as_ref().and_then(Url::password);
+        let keys = keys.chain(password);
         keys.filter(|key| !key.is_empty()).fold(text.to_owned(), |text, key| text.replace(key, "[key]"))
     }
 }
 
-/// Whether a header stands for the key: no other is sent beside it.
-pub(super) fn is_credential_header(name: &str) -> bool {
-    ["authorization", "x-api-key", "api-key", "x-goog-api-key"]
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known))
-}
-
 /// Whether the value under this name may be a secret: it appears in no text, record or log.
-pub(super) fn is_secret_name(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    ["key", "token", "secret", "cookie", "auth", "session"].iter().any(|word| name.contains(word))
+    ["key", "token", "secret", "cookie", "auth", "session", "pass", "cred"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 fn host_and_port(url: &Url) -> Option<String> {

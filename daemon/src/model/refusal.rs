@@ -63,7 +63,9 @@ async fn bounded_body(mut response: Response) -> Vec<u8> {
 }
 
 fn judge(status: u16, headers: &HeaderMap, body: &[u8], provider: &Provider) -> CallFailure {
-    let error = ProviderError::read(body);
+    // Before anything is cut: half a key is still half a key.
+    let body = provider.without_key(&String::from_utf8_lossy(body));
+    let error = ProviderError::read(body.as_bytes());
     let now_ms = now_ms(headers);
     let asked_ms = wait_ms(text(headers, "retry-after-ms"), text(headers, "retry-after"), now_ms)
         .or(error.retry_delay_ms);

@@ -74,6 +74,9 @@ pub(super) struct Actor {
     mailbox: mpsc::WeakSender<Mail>,
     /// Inputs that could not be recorded because the disk is full; effects are held meanwhile.
     held: VecDeque<Input>,
+    /// A fact could not be recorded, and not for want of space. Nothing is done in the world until a client's command
+    /// can be recorded again: what is done without a record would be done again and again.
+    is_stuck: bool,
 }
 
 impl Actor {
@@ -96,12 +99,14 @@ impl Actor {
             running: Running::default(),
             mailbox,
             held: VecDeque::new(),
+            is_stuck: false,
         }
     }
 
     pub(super) async fn run(mut self, mut mailbox: mpsc::Receiver<Mail>) {
         if let Err(error) = self.take_over().await {
             tracing::error!(session_id = %self.session_id, %error, "recovery could not be recorded");
+            self.is_stuck = true;
         }
         self.reconcile();
         loop {
@@ -234,6 +239,7 @@ impl Actor {
             Err(error) => {
                 tracing::error!(session_id = %self.session_id, %error, "a fact could not be recorded; the session stops");
                 self.running.stop_all();
+                self.is_stuck = true;
             }
         }
     }
@@ -264,7 +270,9 @@ impl Actor {
             summary,
             open_work: (open_work != self.open_work).then(|| open_work.clone()),
         };
+        let asked = append.claim.is_some();
         self.ports.store.append(append).await?;
+        self.is_stuck &= !asked;
         let spent: Vec<String> =
             super::reconcile::spent_jobs(&self.session, &decision.next, &decision.events);
         self.session = Arc::new(decision.next);
@@ -278,7 +286,7 @@ impl Actor {
     }
 
     fn reconcile(&mut self) {
-        if self.held.is_empty() {
+        if self.held.is_empty() && !self.is_stuck {
             self.running.reconcile(&self.session, &self.ports, &self.mailbox);
         }
     }

@@ -186,10 +186,11 @@ fn spent(conn: &Connection, at: At, id: &str, usage: &Usage, cost_micro_usd: i64
          SELECT ?2, s.root, m.model, m.purpose, 1, ?3, ?4, ?5, ?6, ?7 \
          FROM model_calls_open m JOIN sessions s ON s.session_no = m.session_no WHERE m.model_call_id = ?1 \
          ON CONFLICT (day, project, model, purpose) DO UPDATE SET model_calls = model_calls + 1, \
-         tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out, \
-         tokens_cache_read = tokens_cache_read + excluded.tokens_cache_read, \
-         tokens_cache_write = tokens_cache_write + excluded.tokens_cache_write, \
-         cost_micro_usd = cost_micro_usd + excluded.cost_micro_usd",
+         tokens_in = min(tokens_in, ?8 - excluded.tokens_in) + excluded.tokens_in, \
+         tokens_out = min(tokens_out, ?8 - excluded.tokens_out) + excluded.tokens_out, \
+         tokens_cache_read = min(tokens_cache_read, ?8 - excluded.tokens_cache_read) + excluded.tokens_cache_read, \
+         tokens_cache_write = min(tokens_cache_write, ?8 - excluded.tokens_cache_write) + excluded.tokens_cache_write, \
+         cost_micro_usd = min(cost_micro_usd, ?8 - excluded.cost_micro_usd) + excluded.cost_micro_usd",
         params![
             id,
             at.at_ms.div_euclid(DAY_MS),
@@ -198,6 +199,8 @@ fn spent(conn: &Connection, at: At, id: &str, usage: &Usage, cost_micro_usd: i64
             int(usage.cache_read_tokens),
             int(usage.cache_write_tokens),
             cost_micro_usd,
+            // A sum that does not fit would become a float, which the column refuses with all that stands beside it.
+            i64::MAX,
         ],
     )
 }

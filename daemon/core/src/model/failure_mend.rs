@@ -46,26 +46,36 @@ const FIELDS: [(&str, Mend); 8] = [
 ];
 
 /// How servers say that they do not want a field at all. In lower case.
-const REFUSED: [&str; 18] = [
+const REFUSED: [&str; 27] = [
     // The first deepseek-reasoner: "please remove the reasoning_content from your message".
     "please remove the",
     "not supported",
     "unsupported",
     "not permitted",
-    "not allowed",
     "extra inputs",
     "extra fields",
     "extra_forbidden",
     "unrecognized",
     "unrecognised",
-    "unknown",
-    "unexpected",
+    // Ordinary words say it only of a field.
+    "unknown parameter",
+    "unknown argument",
+    "unknown field",
+    "unknown name",
+    "unknown key",
+    "unknown property",
+    "unexpected parameter",
+    "unexpected argument",
+    "unexpected field",
+    "unexpected keyword",
+    "unexpected property",
     "additional propert",
     "does not support",
     "doesn't support",
     "no such field",
     "cannot find field",
     "cannot be used",
+    "is not allowed here",
 ];
 
 /// Codes that say it.

@@ -81,6 +81,20 @@ fn each_refusal_has_its_mend() {
     }
 }
 
+/// Refusals of something else that happen to name a field: a mend that is wrong holds for the whole session.
+#[test]
+fn a_field_that_is_only_mentioned_is_not_mended() {
+    for message in [
+        "max_tokens 4096 is not allowed for free tier today",
+        "Unexpected error while validating max_tokens",
+        "Your account is not allowed to use reasoning models at this hour",
+        "Unknown model 'reasoning'",
+        "thinking of everything, an unknown error occurred",
+    ] {
+        assert_eq!(refusal(message, "").mend(Some(400)), None, "{message}");
+    }
+}
+
 #[test]
 fn the_field_that_is_named_apart_decides() {
     let rows: [(&str, &str, Option<Mend>); 6] = [

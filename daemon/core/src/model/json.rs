@@ -251,6 +251,7 @@ pub(crate) fn string_bytes(raw: &str) -> Option<Vec<u8>> {
 pub(crate) struct Growing {
     text: String,
     high: Option<u32>,
+    is_json: bool,
 }
 
 impl Growing {
@@ -291,9 +292,24 @@ impl Growing {
         from
     }
 
+    /// The same for a text that is JSON itself: half of a character stays the escape that it was, so that whoever
+    /// reads the JSON refuses it. What is to be written to a file must not be changed on the way.
+    pub(crate) fn push_json(&mut self, bytes: &[u8]) -> usize {
+        self.is_json = true;
+        self.push(bytes)
+    }
+
     /// Replaces a half that stayed alone.
     pub(crate) fn close(&mut self) {
-        if self.high.take().is_some() {
+        if let Some(high) = self.high.take() {
+            self.half(high);
+        }
+    }
+
+    fn half(&mut self, code: u32) {
+        if self.is_json {
+            self.text.push_str(&format!("\\u{code:04x}"));
+        } else {
             self.text.push(char::REPLACEMENT_CHARACTER);
         }
     }
@@ -306,7 +322,7 @@ impl Growing {
             let joined = 0x1_0000 + ((high - 0xd800) << 10) + (code - 0xdc00);
             self.text.push(char::from_u32(joined).unwrap_or(char::REPLACEMENT_CHARACTER));
         } else {
-            self.text.push(char::REPLACEMENT_CHARACTER);
+            self.half(code);
         }
     }
 }

@@ -110,3 +110,23 @@ fn what_later_readers_refuse_is_not_readable() {
         assert!(list(&format!("[{bad}]")).is_some() && !is_readable(bad), "{bad}");
     }
 }
+
+#[test]
+fn half_a_character_in_json_stays_what_it_was() {
+    let whole = |pieces: &[&str]| {
+        let mut text = Growing::default();
+        for piece in pieces {
+            text.push_json(&string_bytes(piece).unwrap());
+        }
+        text.close();
+        text.as_str().to_owned()
+    };
+    let half = whole(&[r#""{\"a\":\"x\ud83d""#, r#""y\"}""#]);
+    assert_eq!(half, r#"{"a":"x\ud83dy"}"#);
+    assert!(serde_json::from_str::<serde_json::Value>(&half).is_err(), "its reader refuses it");
+    assert_eq!(
+        whole(&[r#""{\"a\":\"\ud83d""#, r#""\ude00\"}""#]),
+        "{\"a\":\"😀\"}",
+        "halves in two pieces are whole"
+    );
+}

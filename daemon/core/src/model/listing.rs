@@ -30,11 +30,11 @@ pub fn described(body: &[u8], model: &str) -> Option<Described> {
     entry_of(&whole, model).map(read)
 }
 
-/// The ids of all models in the body, in its order. Empty when it cannot be read.
-pub fn listed(body: &[u8]) -> Vec<(String, Described)> {
-    let Some(whole) = parse(body) else { return Vec::new() };
+/// The ids of all models in the body, in its order. None when it is no list of anything.
+pub fn listed(body: &[u8]) -> Option<Vec<(String, Described)>> {
+    let whole = parse(body)?;
     let ids = entries(&whole).filter_map(|entry| Some((id(entry)?.to_owned(), read(entry))));
-    ids.take(LISTED_MODELS_MAX).collect()
+    Some(ids.take(LISTED_MODELS_MAX).collect())
 }
 
 fn parse(body: &[u8]) -> Option<Value> {

@@ -98,10 +98,10 @@ fn prices_come_per_token_or_per_million() {
 #[test]
 fn a_list_is_its_ids_in_order_and_bounded() {
     let body = json!({"data": [{"id": "b"}, {"id": ""}, 7, {"id": "a"}]}).to_string();
-    let ids: Vec<String> = listed(body.as_bytes()).into_iter().map(|(id, _)| id).collect();
+    let ids: Vec<String> = listed(body.as_bytes()).unwrap().into_iter().map(|(id, _)| id).collect();
     assert_eq!(ids, ["b", "a"]);
     let many: Vec<Value> = (0..LISTED_MODELS_MAX + 5).map(|n| json!({"id": n.to_string()})).collect();
-    assert_eq!(listed(Value::from(many).to_string().as_bytes()).len(), LISTED_MODELS_MAX);
+    assert_eq!(listed(Value::from(many).to_string().as_bytes()).unwrap().len(), LISTED_MODELS_MAX);
     let huge = format!("{{\"id\":\"x\",\"pad\":\"{}\"}}", "x".repeat(LISTING_MAX_BYTES));
     assert_eq!(described(huge.as_bytes(), "x"), None);
 }

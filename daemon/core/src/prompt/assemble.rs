@@ -121,9 +121,10 @@ pub(super) fn with_answer<'a>(
         .into_iter()
         .map(|provider_call_id| UserPart::ToolResult { provider_call_id, text: "-", is_error: false })
         .collect();
-    // Without calls it is the next word of a person that follows.
-    let next = if results.is_empty() { vec![UserPart::Text("-")] } else { results };
-    messages.push(Message::User(next));
+    // An answer of nothing that is sent leaves nothing behind. Without calls it is a person's word that follows.
+    if matches!(messages.last(), Some(Message::Assistant(_))) {
+        messages.push(Message::User(if results.is_empty() { vec![UserPart::Text("-")] } else { results }));
+    }
     request(epoch, messages, 1)
 }
 

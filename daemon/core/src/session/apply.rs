@@ -5,7 +5,7 @@ use super::failed::is_same_model;
 use super::state::{
     CLOSED_REQUESTS_KEPT, ClosedRequest, Created, LastEnd, Learned, Session, TokenTruth, WaitingInput,
 };
-use crate::event::{Block, BlockKind, CallResolution, EpochStarted, InterruptRequested};
+use crate::event::{Block, BlockKind, CallResolution, EpochStarted, InterruptRequested, Mend};
 use crate::event::{
     Event, EventBody, FailureClass, InputPart, LimitName, ModelCallFailed, ModelCallFinished, Origin,
     PauseReason, RequestClose, RequestClosed, SessionChanged, SessionRecovered, TurnFinished, TurnResumed,
@@ -209,8 +209,9 @@ impl Session {
             self.turn.as_mut().and_then(|turn| turn.retry.as_mut()).and_then(|retry| retry.mend.take());
         if let Some(mend) = mend
             && same
-            && !self.learned.mends.contains(&mend)
+            && (mend == Mend::RenameMaxTokens || !self.learned.mends.contains(&mend))
         {
+            // A name that was taken back is one that was mended twice.
             self.learned.mends.push(mend);
         }
     }
@@ -346,6 +347,10 @@ fn ending_of_limit(limit: LimitName, value: i64, bound: i64) -> Ending {
         LimitName::Continuations => format!("the provider paused the turn more than {bound} times in a row"),
         LimitName::RepeatedFailures => {
             format!("the same call failed in the same way {value} times in a row")
+        }
+        LimitName::Cost => {
+            let usd = |micro: i64| format!("{}.{:04}", micro / 1_000_000, micro % 1_000_000 / 100);
+            format!("{} reached: ${} of ${}", limit.as_str(), usd(value), usd(bound))
         }
         _ => format!("{} reached: {value} of {bound}", limit.as_str()),
     };

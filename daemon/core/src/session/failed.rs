@@ -31,7 +31,8 @@ pub(super) fn failure_facts(
     let mend = failure.mend.filter(|mend| can_mend(session, *mend));
     let learned_window = believed_window(session, &failure);
     let learned_output = failure.learned_output.filter(|most| {
-        failure.class == FailureClass::BadRequest && (1..open.max_output_tokens).contains(most)
+        failure.class == FailureClass::BadRequest
+            && (limits::LEARNED_OUTPUT_MIN..open.max_output_tokens).contains(most)
     });
     let asks_for_less = learned_output.is_some()
         || learned_window.is_some_and(|window| less_output_helps(session, open, window));
@@ -132,8 +133,15 @@ fn last_words(
 
 /// Whether a mend is worth a try: once for a model, and only where it changes something. Thinking can be stripped again
 /// when there is more of it, or one bad signature would end the session for good.
-fn can_mend(session: &Session, mend: Mend) -> bool {
-    let again = mend == Mend::StripThinking || !session.learned.mends.contains(&mend);
+pub(super) fn can_mend(session: &Session, mend: Mend) -> bool {
+    let before = session.learned.mends.iter().filter(|known| **known == mend).count();
+    let again = match mend {
+        // There may be new thinking.
+        Mend::StripThinking => true,
+        // A refusal that only looked as if it were about the name is taken back by the refusal of the other one.
+        Mend::RenameMaxTokens => before < 2,
+        Mend::OmitThinkingForm | Mend::OmitStreamOptions => before == 0,
+    };
     again && mended_epoch(session, mend).is_some()
 }
 
@@ -143,7 +151,8 @@ pub(super) fn mended_epoch(session: &Session, mend: Mend) -> Option<EpochStarted
     let mut next = epoch.clone();
     match mend {
         Mend::StripThinking => {
-            if !sends_thinking(session, epoch) {
+            // Where calls need reasoning beside them, a request without it is refused for that.
+            if !sends_thinking(session, epoch) || is_chat(epoch) && epoch.profile.chat.reasoning_with_calls {
                 return None;
             }
             next.strip_thinking = true;

@@ -135,7 +135,7 @@ fn a_mend_that_changes_nothing_is_none() {
 fn thinking_of_another_model_is_not_what_is_mended() {
     let chat = as_chat(&thought().live, |_| {});
     assert!(mended_epoch(&chat, Mend::StripThinking).is_some());
-    let mut switched = chat.clone();
+    let mut switched = chat;
     let mut epoch = (**switched.epoch.as_ref().unwrap()).clone();
     epoch.profile.model = "another".to_owned();
     switched.epoch = Some(std::sync::Arc::new(epoch));
@@ -470,5 +470,16 @@ proptest! {
         // Eight attempts, and each mend of this dialect once.
         let requests = starts(&world).len() - before + 1;
         prop_assert!(requests <= 10, "{} requests", requests);
+    }
+}
+
+/// Renamed for a refusal that meant something else: the refusal of the other name takes it back, and that is all.
+#[test]
+fn a_name_that_was_wrongly_changed_is_taken_back_once() {
+    let chat = as_chat(&thought().live, |_| {});
+    let mut session = chat;
+    for (times, expected) in [(0, true), (1, true), (2, false)] {
+        session.learned.mends = vec![Mend::RenameMaxTokens; times];
+        assert_eq!(super::failed::can_mend(&session, Mend::RenameMaxTokens), expected, "{times}");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::{of_kind, world_in};
 use super::{end_of_turn, run_json};
+use agent_tests::deadline::Deadline;
 use agent_tests::scripted::{Answer, Cut, Dialect};
 use serde_json::json;
 use std::time::Duration;
@@ -146,5 +147,21 @@ fn a_break_at_any_event_is_tried_again() {
             assert_eq!(home.read("ran"), None, "{dialect}: cut after {events} events");
         }
         assert_eq!(model.requests().len(), 10, "{dialect}");
+    }
+}
+
+/// What waits behind a turn that waits for a key is told so, and does not wait for ever.
+#[test]
+fn input_behind_a_missing_key_is_not_waited_for() {
+    for dialect in Dialect::ALL {
+        let refused = || Answer::error(401, "authentication_error", "invalid key");
+        let (model, home) = world_in(dialect, [refused(), refused(), Answer::saying("heard")]);
+        let session = home.new_session(["--permission-mode", "ask"]);
+        assert_eq!(home.send_and_wait(&session, "first").code, Some(3), "{dialect}");
+        assert_eq!(home.send_and_wait(&session, "second").code, Some(3), "{dialect}");
+        assert_eq!(model.requests().len(), 2, "{dialect}");
+        // The second input is not lost: it is the next turn.
+        home.cli(["interrupt", &session]).run().ok();
+        assert_eq!(home.wait_for_turn_end(&session, 2, Deadline::secs(20)), "completed", "{dialect}");
     }
 }

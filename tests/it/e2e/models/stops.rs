@@ -178,3 +178,39 @@ fn without_counts_there_is_an_estimate() {
         assert!(ledger["used"].as_u64().unwrap() > 0, "{quirk:?}: {ledger}");
     }
 }
+
+/// A limit that was used up by thinking is a cut answer like any other, and costs no more attempts than it.
+#[test]
+fn a_limit_without_a_word_is_truncated() {
+    for dialect in Dialect::ALL {
+        for thinking in [false, true] {
+            let (model, home) = world_in(dialect, []);
+            model.respond_with(move |_| {
+                let answer = Answer::new().stop("max_tokens");
+                if thinking { answer.thought("Hm.") } else { answer }
+            });
+            let (said, code) = run_json(&home, &["go"]);
+            assert_eq!((&said["status"], code), (&json!("truncated"), 1), "{dialect}, {thinking}: {said}");
+            assert!(model.requests().len() <= 3, "{dialect}, {thinking}: {}", model.requests().len());
+            model.respond_with(|_| Answer::saying("on"));
+            let session = said["session"].as_str().unwrap().to_owned();
+            assert!(home.send_and_wait(&session, "next").ok().stdout.contains("on"), "{dialect}, {thinking}");
+        }
+    }
+}
+
+/// Figures that nobody can have used neither stop a session nor make it ask again and again.
+#[test]
+fn absurd_usage_is_survived() {
+    for dialect in Dialect::ALL {
+        let huge = || Answer::saying("fine").usage(u64::MAX / 2 + 1, u64::MAX / 4);
+        let (model, home) = world_in(dialect, [huge(), huge(), huge()]);
+        let session = home.new_session(["--permission-mode", "ask"]);
+        for prompt in ["one", "two", "three"] {
+            home.cli(["set", &session, "--name", prompt]).run().ok();
+            let done = home.send_and_wait(&session, prompt);
+            assert!(done.stdout.contains("fine"), "{dialect}: {done}");
+        }
+        assert_eq!(model.requests().len(), 3, "{dialect}");
+    }
+}

@@ -112,7 +112,7 @@ impl OpenBlock {
                     return Applied::Malformed("an input_json_delta has no partial_json");
                 };
                 self.bytes += raw.len().saturating_sub(2);
-                self.args.get_or_insert_default().push(&piece);
+                self.args.get_or_insert_default().push_json(&piece);
             }
             // The newest signature is the signature; it is never a piece of one.
             "signature_delta" => match delta.get("signature") {

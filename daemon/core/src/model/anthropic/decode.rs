@@ -9,6 +9,7 @@ use super::block::{Applied, OpenBlock};
 use crate::event::{Block, BlockKind, FailureClass, Stop, StopClass, Usage};
 use crate::limits::{
     ANSWER_CALLS_MAX, ANSWER_PIECES_MAX, CALL_ID_MAX_BYTES, RESPONSE_MAX_BYTES, RESPONSE_STREAM_MAX_BYTES,
+    TOKEN_COUNT_MAX,
 };
 use crate::model::failure::{ProviderError, tidy};
 use crate::model::ids::{IdRule, is_legal_id, new_id};
@@ -322,7 +323,7 @@ impl Decoder {
     }
 
     fn normalised_usage(&self) -> (Usage, bool) {
-        let count = |name: &str| self.usage.number(name).unwrap_or(0);
+        let count = |name: &str| self.usage.number(name).unwrap_or(0).min(TOKEN_COUNT_MAX);
         let usage = Usage {
             input_tokens: count("input_tokens"),
             output_tokens: count("output_tokens"),
@@ -377,8 +378,12 @@ fn finish_blocks(
     let mut seen = BTreeSet::new();
     let last = open.len().saturating_sub(1);
     let mut blocks: Vec<Block> = Vec::with_capacity(open.len());
-    for (place, block) in open.into_iter().enumerate() {
+    for (place, mut block) in open.into_iter().enumerate() {
         let cut = limited && place == last;
+        // The message has ended by its own word; gateways that never end a block are no reason to doubt its arguments.
+        if !limited {
+            block.stop();
+        }
         let mut give = |given: &str| {
             let free = |id: &str| !seen.contains(id) && !(ids.used)(id);
             let fits = is_legal_id(given) && given.len() <= CALL_ID_MAX_BYTES;

@@ -290,7 +290,7 @@ impl OpenCall {
             self.args = Growing::default();
             self.closing = Closing::default();
         }
-        self.args.push(args);
+        self.args.push_json(args);
         self.closing.push(args);
         bytes += args.len();
         let flat = piece.function.is_none();

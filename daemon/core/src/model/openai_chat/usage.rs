@@ -4,13 +4,11 @@
 //! says nothing; counts are bounded, so that sums of them cannot overflow.
 
 use crate::event::Usage;
+use crate::limits::TOKEN_COUNT_MAX;
 use crate::limits::{ANSWER_FIELDS_MAX, USAGE_MAX_BYTES};
 use crate::model::json::Object;
 use serde_json::value::RawValue;
 use std::sync::Arc;
-
-/// More tokens than this nobody means; exact in a float.
-const COUNT_MAX: u64 = 1 << 53;
 
 /// What was reported so far.
 #[derive(Debug, Default)]
@@ -79,5 +77,5 @@ fn count(object: &Object, name: &str) -> Option<u64> {
         let number: f64 = serde_json::from_str(raw).ok()?;
         (number.is_finite() && number >= 0.0).then_some(number as u64)
     })?;
-    Some(count.min(COUNT_MAX))
+    Some(count.min(TOKEN_COUNT_MAX))
 }
