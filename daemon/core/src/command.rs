@@ -215,6 +215,8 @@ pub struct ModelFailure {
     pub mend: Option<Mend>,
     /// The server's own word on whether to try again (`x-should-retry`).
     pub should_retry: Option<bool>,
+    /// What it had used before it failed, as far as the provider had said.
+    pub usage: Option<Usage>,
     /// The most output tokens that the model gives, if the error names them.
     pub learned_output: Option<u32>,
 }
@@ -233,6 +235,7 @@ impl ModelFailure {
             learned_window: None,
             mend: None,
             should_retry: None,
+            usage: None,
             learned_output: None,
         }
     }

@@ -141,7 +141,7 @@ impl Models {
             Err(failure) => failure,
         };
         failure.message = provider.without_key(&failure.message);
-        failure.provider_request_id = request_id;
+        failure.provider_request_id = request_id.map(Into::into);
         Err(failure)
     }
 
@@ -383,7 +383,11 @@ impl Reading<'_> {
 
     fn failure(&self, class: FailureClass, what: impl std::fmt::Display) -> CallFailure {
         let failure = CallFailure::new(class, format!("{}: {what}", self.provider.place()));
-        CallFailure { partial_text: self.reader.partial_text(), ..failure }
+        CallFailure {
+            partial_text: self.reader.partial_text(),
+            usage: self.reader.used().map(Box::new),
+            ..failure
+        }
     }
 
     fn decoding(&self, failure: DecodeFailure) -> CallFailure {

@@ -1,7 +1,7 @@
 //! What one attempt at a model call came to.
 
 use agentd_core::command::{CheckedCall, ModelAnswer, ModelFailure};
-use agentd_core::event::{FailureClass, Mend};
+use agentd_core::event::{FailureClass, Mend, Usage};
 use agentd_core::ids::ModelCallId;
 use agentd_core::model::live::{DecodeFailure, Decoded};
 
@@ -60,11 +60,13 @@ pub struct CallFailure {
     /// A context window that the error named.
     pub learned_window: Option<u64>,
     /// The provider's id of the request.
-    pub provider_request_id: Option<String>,
+    pub provider_request_id: Option<Box<str>>,
     /// What would mend the request, if the refusal says so.
     pub mend: Option<Mend>,
     /// The server's own word on whether to try again.
     pub should_retry: Option<bool>,
+    /// What it had used by then, as far as the provider had said.
+    pub usage: Option<Box<Usage>>,
     /// The most output tokens that the model gives, if the error names them.
     pub learned_output: Option<u32>,
 }
@@ -82,6 +84,7 @@ impl CallFailure {
             provider_request_id: None,
             mend: None,
             should_retry: None,
+            usage: None,
             learned_output: None,
         }
     }
@@ -92,6 +95,7 @@ impl CallFailure {
             partial_text: failure.partial_text,
             learned_window: failure.learned_window,
             retry_after_ms: failure.retry_after_ms,
+            usage: failure.usage,
             ..Self::new(failure.class, format!("{place}: {}", failure.message))
         }
     }
@@ -109,6 +113,7 @@ impl CallFailure {
             learned_window: self.learned_window,
             mend: self.mend,
             should_retry: self.should_retry,
+            usage: self.usage.map(|usage| *usage),
             learned_output: self.learned_output,
         }
     }

@@ -94,7 +94,7 @@ fn judge(status: u16, headers: &HeaderMap, body: &[u8], provider: &Provider) -> 
         learned_output: error.output_max.filter(|_| class == FailureClass::BadRequest),
         mend: error.mend(Some(status)),
         should_retry: text(headers, "x-should-retry").and_then(yes_or_no),
-        provider_request_id: request_id,
+        provider_request_id: request_id.map(Into::into),
         ..CallFailure::new(class, provider.without_key(&message))
     }
 }

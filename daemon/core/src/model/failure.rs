@@ -2,8 +2,8 @@
 //!
 //! Purpose: read an error body of whatever shape and sort it into a [`FailureClass`]. What is definite decides: words
 //! with one meaning (a code, a type), then the HTTP status, then words that everybody uses for everything; texts
-//! decide only where providers have nothing else. The words are data, in [`words`]; what a refusal can be mended by
-//! is in [`mend`].
+//! decide only where providers have nothing else. The words are data, in `failure_words.rs`; what a refusal can be mended by
+//! is in `failure_mend.rs`.
 //!
 //! Invariants: bounded in time and memory; money and keys are never retryable; the text for people holds no
 //! control characters and has at most [`MESSAGE_MAX_CHARS`] characters.

@@ -75,6 +75,8 @@ pub struct DecodeFailure {
     pub learned_window: Option<u64>,
     /// A wait that the error asked for.
     pub retry_after_ms: Option<u64>,
+    /// What it had used by then, as far as the provider had said.
+    pub usage: Option<Box<Usage>>,
 }
 
 impl DecodeFailure {
@@ -86,6 +88,7 @@ impl DecodeFailure {
             partial_text: None,
             learned_window: None,
             retry_after_ms: None,
+            usage: None,
         }
     }
 }

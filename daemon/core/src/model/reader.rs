@@ -13,7 +13,7 @@ use super::ids::IdRule;
 use super::live::{DecodeFailure, Decoded, LiveDelta, Progress};
 use super::sse::{SseDecoder, SseItem};
 use super::{anthropic, openai_chat};
-use crate::event::{Dialect, FailureClass};
+use crate::event::{Dialect, FailureClass, Usage};
 use serde::de::IgnoredAny;
 
 /// What makes an answer of the data of events; one per dialect.
@@ -26,6 +26,8 @@ pub trait EventDecoder: Default {
     fn partial_text(&self) -> Option<String>;
     /// Whether the stop has come, so that an end of the stream is the end of the answer.
     fn has_stop(&self) -> bool;
+    /// What the provider has reported to have used so far, if anything.
+    fn used(&self) -> Option<Usage>;
     /// A failure about bytes that cannot be read.
     fn malformed(&self, what: &str) -> DecodeFailure;
     /// The answer, or why there is none.
@@ -179,6 +181,15 @@ impl AnswerReader {
         match self {
             Self::Anthropic(reader) => reader.partial_text(),
             Self::OpenAiChat(reader) => reader.partial_text(),
+            Self::Unspoken => None,
+        }
+    }
+
+    /// What the provider has reported to have used so far, if anything: an attempt that breaks is paid for too.
+    pub fn used(&self) -> Option<Usage> {
+        match self {
+            Self::Anthropic(reader) => reader.decoder.used(),
+            Self::OpenAiChat(reader) => reader.decoder.used(),
             Self::Unspoken => None,
         }
     }

@@ -135,6 +135,7 @@ pub(super) fn model_failure(model_call_id: &ModelCallId, dice: Dice) -> ModelFai
         }),
         should_retry: (dice[5] % 8 == 3).then_some(dice[3].is_multiple_of(2)),
         learned_output: (dice[5] % 8 == 7).then(|| u32::from(dice[3]) * 100),
+        usage: None,
     }
 }
 

@@ -19,7 +19,10 @@ use crate::turn::{OpenModelCall, can_grow, fate};
 pub(super) fn report_facts(draft: &mut Draft, report: Report, stamp: &mut Stamp) -> Result<(), Reject> {
     match report {
         Report::ModelFinished(answer) => answer_facts(draft, *answer, stamp),
-        Report::ModelFailed(failure) => failure_facts(draft, *failure, None, stamp),
+        Report::ModelFailed(failure) => {
+            let spent = failure.usage;
+            failure_facts(draft, *failure, spent, stamp)
+        }
         Report::Inspected { call_id, found } => {
             if !awaits_inspection(&draft.session, &call_id) {
                 return Err(Reject::Late("the call does not wait for its inspection"));

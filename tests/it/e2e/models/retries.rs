@@ -165,3 +165,13 @@ fn input_behind_a_missing_key_is_not_waited_for() {
         assert_eq!(home.wait_for_turn_end(&session, 2, Deadline::secs(20)), "completed", "{dialect}");
     }
 }
+
+/// An attempt that broke off is paid for, as far as its server had said what it used.
+#[test]
+fn a_broken_attempt_is_counted() {
+    let broken = Answer::new().text("half").usage(5_000, 10).cut_after_events(3, Cut::Reset);
+    let (_model, home) = world_in(Dialect::Anthropic, [broken, Answer::saying("whole").usage(100, 7)]);
+    let (said, code) = run_json(&home, &["go"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(said["usage"]["input_tokens"], json!(5_100), "{said}");
+}

@@ -319,7 +319,14 @@ impl Decoder {
     }
 
     fn failure(&self, class: FailureClass, message: impl Into<String>) -> DecodeFailure {
-        DecodeFailure { partial_text: self.partial_text(), ..DecodeFailure::new(class, message) }
+        let partial_text = self.partial_text();
+        DecodeFailure { partial_text, usage: self.used().map(Box::new), ..DecodeFailure::new(class, message) }
+    }
+
+    /// What the provider has reported so far, if anything.
+    pub fn used(&self) -> Option<Usage> {
+        let (usage, reported) = self.normalised_usage();
+        reported.then_some(usage)
     }
 
     fn normalised_usage(&self) -> (Usage, bool) {
@@ -430,6 +437,9 @@ impl EventDecoder for Decoder {
     }
     fn has_stop(&self) -> bool {
         self.complete
+    }
+    fn used(&self) -> Option<Usage> {
+        Self::used(self)
     }
     fn malformed(&self, what: &str) -> DecodeFailure {
         Self::malformed(self, what)

@@ -13,7 +13,7 @@ use super::call::{Calls, Piece};
 use super::fault;
 use super::thought::{FIELDS, Reasoning, Shown, Thinking};
 use super::usage::Report;
-use crate::event::{Block, BlockKind, FailureClass, Stop, StopClass};
+use crate::event::{Block, BlockKind, FailureClass, Stop, StopClass, Usage};
 use crate::limits::{ANSWER_PIECES_MAX, RESPONSE_MAX_BYTES, RESPONSE_STREAM_MAX_BYTES};
 use crate::model::failure::tidy;
 use crate::model::ids::IdRule;
@@ -366,7 +366,11 @@ impl Decoder {
     }
 
     fn broken_by(&self, text: &str) -> DecodeFailure {
-        DecodeFailure { partial_text: self.partial_text(), ..fault::read(text) }
+        DecodeFailure {
+            partial_text: self.partial_text(),
+            usage: self.used().map(Box::new),
+            ..fault::read(text)
+        }
     }
 
     fn malformed(&self, what: &str) -> DecodeFailure {
@@ -374,7 +378,14 @@ impl Decoder {
     }
 
     fn failure(&self, class: FailureClass, message: impl Into<String>) -> DecodeFailure {
-        DecodeFailure { partial_text: self.partial_text(), ..DecodeFailure::new(class, message) }
+        let partial_text = self.partial_text();
+        DecodeFailure { partial_text, usage: self.used().map(Box::new), ..DecodeFailure::new(class, message) }
+    }
+
+    /// What the provider has reported so far, if anything.
+    pub fn used(&self) -> Option<Usage> {
+        let (usage, reported) = self.usage.normalised();
+        reported.then_some(usage)
     }
 }
 
@@ -390,6 +401,9 @@ impl EventDecoder for Decoder {
     }
     fn has_stop(&self) -> bool {
         Self::has_stop(self)
+    }
+    fn used(&self) -> Option<Usage> {
+        Self::used(self)
     }
     fn malformed(&self, what: &str) -> DecodeFailure {
         Self::malformed(self, what)
