@@ -103,31 +103,28 @@ async fn an_answer_in_one_piece_is_known_by_its_first_byte() {
     }
 }
 
-/// A pooled connection that died is no attempt: the request goes out again on a fresh one, once.
+/// Connections that died in the pool cost one attempt, however many they are: the next one is made anew.
 #[tokio::test]
-async fn a_stale_connection_is_replaced_without_a_word() {
-    let requests = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let counted = requests.clone();
-    let (address, _seen) = serve(move |mut socket| {
-        let number = counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        async move {
-            if number == 1 || number == 3 {
-                // The second request of the first connection, and what comes of a fresh one too.
-                return None;
-            }
-            let text = chunked(&[TEXT, STOP, DONE].concat());
-            socket.write_all(text.as_bytes()).await.ok()?;
-            Some(socket)
-        }
+async fn stale_connections_are_given_up_together() {
+    let (address, mut seen) = serve(|mut socket| async move {
+        let text = chunked(&[TEXT, STOP, DONE].concat());
+        socket.write_all(text.as_bytes()).await.ok()?;
+        // Reads the next request of the connection and breaks it off.
+        let mut first = [0_u8; 1];
+        let _ = tokio::io::AsyncReadExt::read(&mut socket, &mut first).await;
+        None
     })
     .await;
     let (models, provider) = (Models::new(), chat(address));
     let ask = || models.call(&provider, "m_1", Bytes::from_static(b"{}"), Recorder::off(), |_| {});
-    ask().await.unwrap();
-    ask().await.unwrap();
-    assert_eq!(requests.load(std::sync::atomic::Ordering::Relaxed), 3);
-    // Nothing has waited in a pool of a server that breaks every connection: that is a failure.
-    let fresh = Models::new();
-    let failure = fresh.call(&provider, "m_1", Bytes::from_static(b"{}"), Recorder::off(), |_| {}).await;
-    assert_eq!(failure.unwrap_err().class, FailureClass::Connection);
+    let (one, two, three) = tokio::join!(ask(), ask(), ask());
+    assert!([one, two, three].iter().all(Result::is_ok));
+    assert_eq!(ask().await.unwrap_err().class, FailureClass::Connection);
+    assert!(ask().await.is_ok(), "on a connection of its own");
+    let mut connections = Vec::new();
+    while let Ok(request) = seen.try_recv() {
+        connections.push(request.connection);
+    }
+    connections.sort_unstable();
+    assert_eq!(connections, [1, 2, 3, 4]);
 }

@@ -20,7 +20,7 @@ use agentd_core::model::reader::AnswerReader;
 use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Response, Url};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,8 +56,6 @@ impl Way {
 #[derive(Clone, Debug, Default)]
 pub struct Models {
     clients: Arc<Mutex<BTreeMap<Way, Arc<OnceCell<Client>>>>>,
-    /// Ways on which a server has answered, so that connections may wait there to be used again.
-    answered: Arc<Mutex<BTreeSet<Way>>>,
 }
 
 impl Models {
@@ -100,23 +98,21 @@ impl Models {
         })?;
         let headers = headers(provider, &url)?;
         let way = Way::of(&url, provider);
+        let client = self.client(way.clone(), provider).await?;
         recorder.request(&url, &headers, &body);
         let first_byte_by = Instant::now() + provider.first_byte_timeout;
-        let mut was_stale = false;
-        let response = loop {
-            let client = self.client(way.clone(), provider).await?;
-            let request = client.post(url.clone()).headers(headers.clone()).body(body.clone());
-            match timeout_at(first_byte_by, request.send()).await {
-                Ok(Ok(response)) => break response,
-                // A connection that waited in the pool and was dead: the server has not seen the request, or not cared.
-                Ok(Err(error)) if !was_stale && is_broken_off(&error) && self.forget(&way) => {
-                    was_stale = true;
+        let request = client.post(url).headers(headers).body(body.clone());
+        let response = match timeout_at(first_byte_by, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                // It may have waited in the pool and been dead, and so may others: the next attempt uses none of them.
+                if is_broken_off(&error) {
+                    self.forget(&way);
                 }
-                Ok(Err(error)) => return Err(unreachable_provider(&error, provider)),
-                Err(_) => return Err(no_first_byte(provider)),
+                return Err(unreachable_provider(&error, provider));
             }
+            Err(_) => return Err(no_first_byte(provider)),
         };
-        self.remember(&way);
         recorder.status(response.status().as_u16(), response.headers());
         if !response.status().is_success() {
             return Err(refusal::read(response, provider, recorder).await);
@@ -145,18 +141,9 @@ impl Models {
         Err(failure)
     }
 
-    /// Connections of this way may wait to be used again from now on.
-    fn remember(&self, way: &Way) {
-        self.answered.lock().unwrap_or_else(PoisonError::into_inner).insert(way.clone());
-    }
-
-    /// Gives up all connections of this way; false where none can have been waiting.
-    fn forget(&self, way: &Way) -> bool {
-        let had = self.answered.lock().unwrap_or_else(PoisonError::into_inner).remove(way);
-        if had {
-            self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(way);
-        }
-        had
+    /// Gives up all connections of this way that wait to be used again.
+    fn forget(&self, way: &Way) {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(way);
     }
 
     pub(super) async fn client(&self, way: Way, provider: &Provider) -> Result<Client, CallFailure> {
