@@ -483,3 +483,14 @@ fn a_name_that_was_wrongly_changed_is_taken_back_once() {
         assert_eq!(super::failed::can_mend(&session, Mend::RenameMaxTokens), expected, "{times}");
     }
 }
+
+/// Where the provider made several passes, their sum is paid for, and the last one says how large the conversation is.
+#[test]
+fn the_last_pass_measures_the_prompt() {
+    let mut world = asked();
+    let open = world.live.turn.as_ref().unwrap().model.clone().unwrap();
+    let mut answer = model_answer(&open.model_call_id, vec![text("done")], StopClass::EndTurn, Vec::new());
+    answer.last_prompt_tokens = Some(300);
+    world.input(Input::Report(Report::ModelFinished(Box::new(answer))), &Origin::Daemon).unwrap();
+    assert_eq!((world.live.token_truth.measured, world.live.usage.input_tokens), (300, 900));
+}

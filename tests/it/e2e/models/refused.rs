@@ -186,3 +186,27 @@ fn thinking_is_not_asked_for_where_it_is_refused() {
         model.requests().iter().map(|request| !request.json["thinking"].is_null()).collect();
     assert_eq!(asked, [true, false, false]);
 }
+
+/// A header that stands for a key is a secret like any other: no tool gives it to a model, no error repeats it.
+#[test]
+fn a_key_in_a_header_stays_out_of_sight() {
+    const SECRET: &str = "az-0123456789-secret";
+    let echo = Answer::error(400, "invalid_request_error", &format!("the api-key {SECRET} is odd"));
+    let (model, home) = world_in(
+        Dialect::Anthropic,
+        [Answer::calling("call_1", "read_file", json!({"path": "leak.txt"})), echo],
+    );
+    home.configure(
+        Dialect::Anthropic,
+        &format!("\n[providers.anthropic]\nheaders = {{ api-key = \"{SECRET}\" }}\n"),
+    );
+    model.rules(|rules| rules.keyless = true);
+    home.write("leak.txt", format!("the key is {SECRET}\n"));
+    let session = home.new_session(["--permission-mode", "ask"]);
+    let done = home.send_and_wait(&session, "read it");
+    assert!(!done.stdout.contains(SECRET) && !done.stderr.contains(SECRET), "{done}");
+    let sent = String::from_utf8_lossy(model.last_request().body()).into_owned();
+    assert!(sent.contains("the key is") && !sent.contains(SECRET), "{sent}");
+    let log = agent_tests::events::show(&home.events(&session));
+    assert!(log.contains("is odd") && !log.contains(SECRET), "{log}");
+}

@@ -450,5 +450,9 @@ impl EventDecoder for Decoder {
 }
 
 #[cfg(test)]
+#[path = "call_tests.rs"]
+mod call_tests;
+
+#[cfg(test)]
 #[path = "decode_tests.rs"]
 mod tests;
