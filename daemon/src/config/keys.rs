@@ -1,9 +1,11 @@
-//! Where a provider's key comes from: the environment of the session's client, else a command, else a stored
-//! login.
+//! Where a provider's key comes from: the environment of the session's client, or a header of the configuration that
+//! stands for one.
 //!
 //! Invariants: environments are held in memory only and die with the daemon; a key is never in a `Debug`, an
 //! error or a log; an address from a client's environment is used only together with a key from the same
 //! environment, so that a key never goes to a server that the key's owner did not name.
+//!
+//! Deliberately absent so far: running `api_key_command` (it is read, and refused where it would be needed) and logins.
 
 use super::catalog::ProviderSettings;
 use std::collections::BTreeMap;

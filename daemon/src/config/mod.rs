@@ -5,7 +5,7 @@
 //! configuration that is in use.
 //!
 //! Absent on purpose: project configuration (it may only tighten, and needs trust; see `policy`), and keys: a
-//! configuration names where a key is, it never holds one.
+//! configuration names where a key is. A person may put one into a header all the same; it is treated as a secret.
 
 mod catalog;
 mod chat_servers;

@@ -1,6 +1,6 @@
 //! Which fact is due now, without waiting for anything: the loop of a turn, one fact at a time.
 //!
-//! [`next_fact`] is a function of the state and the time alone. A log cut at any event goes on from there,
+//! [`next_fact`] is a function of the state, the time and fresh ids alone. A log cut at any event goes on from there,
 //! because nothing about the next step is held anywhere else.
 
 use super::apply::final_call;
