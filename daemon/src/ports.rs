@@ -280,6 +280,10 @@ pub struct CallContext {
     pub binding: Option<agentd_core::event::Binding>,
     /// The name of its job folder, once it was started.
     pub job: Option<String>,
+    /// Which try this is, from 1; 0 before the first.
+    pub attempt: u32,
+    /// How much of its result may be shown.
+    pub bounds: agentd_core::context::ResultBounds,
     /// Content hashes of the files that the model has seen, by resolved path.
     pub seen_files: Arc<std::collections::BTreeMap<PathBytes, String>>,
 }
@@ -408,8 +412,9 @@ pub trait Effects: Send + Sync {
     fn jobs(&self) -> BoxFuture<'_, std::collections::BTreeSet<String>>;
     /// Deletes job folders that a former run had no time to delete.
     fn sweep(&self, jobs: std::collections::BTreeSet<String>);
-    /// The tools as they are offered: an array of name, description and input schema, in a fixed order.
-    fn tools(&self) -> Arc<RawValue>;
+    /// The tools as they are offered, without the disabled ones: an array of name, description and input schema, in a
+    /// fixed order.
+    fn tools(&self, disabled: &[String]) -> Result<Arc<RawValue>, serde_json::Error>;
     /// Keeps the environment of a session's client, in memory only: keys and settings of its commands.
     fn keep_env(&self, session: &SessionId, env: std::collections::BTreeMap<String, String>);
 }

@@ -158,6 +158,7 @@ impl World {
             on_restart: OnRestart::Wait,
             limits: TurnLimits::default(),
             record: false,
+            results: agentd_core::event::ResultLimits::default(),
         };
         let create = CreateSession {
             session_id: SessionId::new("s_test"),

@@ -244,8 +244,8 @@ impl ModelFailure {
 /// What was found about a call before the decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspection {
-    /// Its path, for file tools.
-    pub path: Option<PathFacts>,
+    /// Its paths, for file tools, in the order of the call.
+    pub paths: Vec<PathFacts>,
     /// Its command, for commands.
     pub command: Option<CommandFacts>,
     /// What a person would be shown.
@@ -285,6 +285,9 @@ pub struct CallEnd {
     pub spent_evidence: bool,
     /// What the outcome rests on, when it was found and not observed.
     pub evidence: Option<String>,
+    /// Why this end may be another at a further try, for failures that pass by themselves: an interrupted system call, a
+    /// busy file, a held lock. Never for what is missing, forbidden, invalid or an exit code.
+    pub transient: Option<String>,
 }
 
 /// A time that was waited for.

@@ -79,6 +79,18 @@ pub const RESULT_HEAD_LINES: usize = 100;
 pub const RESULT_TAIL_LINES: usize = 50;
 /// Bytes of one tool result in the prompt (`context.result_max_bytes`); less in small windows.
 pub const RESULT_MAX_BYTES: usize = 32 * 1024;
+/// Share of the usable window for all tool results (`context.tool_results`), in thousandths.
+pub const RESULTS_SHARE_MILLI: u32 = 400;
+/// Share of the usable window for one tool result, in thousandths: a few of them side by side must leave room to think.
+pub const RESULT_SHARE_MILLI: u64 = 100;
+/// Bytes of a tool result in the smallest window: less tells nothing.
+pub const RESULT_MIN_BYTES: usize = 1_024;
+/// Lines of a tool result in the smallest window, at each end.
+pub const RESULT_MIN_LINES: usize = 8;
+/// Further tries of a call whose failure passes by itself.
+pub const TOOL_RETRIES_MAX: u32 = 3;
+/// The wait before the first of them; each further one waits four times as long.
+pub const TOOL_RETRY_BASE_MS: u64 = 50;
 /// Lines of one `read_file` page when none are asked for.
 pub const READ_LINES_DEFAULT: usize = 200;
 /// Lines of one `read_file` page at most.

@@ -33,7 +33,7 @@ pub use not_built::NotBuilt;
 use crate::config::{self, LiveConfig};
 use crate::ports::{Effects, ModelLists, Store};
 use crate::session::Registry;
-use agentd_core::event::{ModelProfile, OnRestart, SandboxMode, TurnLimits};
+use agentd_core::event::{ModelProfile, OnRestart, ResultLimits, SandboxMode, TurnLimits};
 use agentd_core::model::listing::Described;
 use server::{ServerError, Services};
 use std::collections::BTreeMap;
@@ -66,6 +66,8 @@ struct SessionDefaults {
     on_restart: OnRestart,
     approvals_expire_ms: i64,
     sandbox: SandboxMode,
+    results: ResultLimits,
+    disabled_tools: Vec<String>,
 }
 
 impl Api {
@@ -103,6 +105,7 @@ impl Api {
         if heard != config::Heard::default() {
             resolved = config::resolve_heard(&config, model, env, &heard).map_err(refused)?;
         }
+        let results = config.result_limits(&resolved.name);
         Ok(SessionDefaults {
             model: resolved.name,
             profile: resolved.profile,
@@ -110,6 +113,8 @@ impl Api {
             on_restart: config.session.on_restart,
             approvals_expire_ms: i64::from(config.session.approvals_expire_h) * 3_600_000,
             sandbox: config.sandbox.mode,
+            results,
+            disabled_tools: config.tools.disable.clone(),
         })
     }
 

@@ -215,6 +215,7 @@ impl Service {
                 .unwrap_or(defaults.on_restart),
             limits: from_proto::limits(given.limits.as_ref(), defaults.limits.clone())?,
             record: given.record,
+            results: defaults.results,
         };
         let system = given.system_text.clone().unwrap_or_else(|| system_text(&root));
         let mut stamp = self.stamp();
@@ -224,7 +225,7 @@ impl Service {
             root: cwd,
             settings,
             parent: None,
-            epoch: self.epoch("created", &defaults, &system),
+            epoch: self.epoch("created", &defaults, &system)?,
         })
     }
 
@@ -232,18 +233,23 @@ impl Service {
         self.0.registry.ports().stamp()
     }
 
-    fn epoch(&self, reason: &str, defaults: &SessionDefaults, system: &str) -> EpochStarted {
-        EpochStarted {
+    fn epoch(&self, reason: &str, defaults: &SessionDefaults, system: &str) -> Result<EpochStarted, Status> {
+        let tools = self
+            .0
+            .effects
+            .tools(&defaults.disabled_tools)
+            .map_err(|error| status::internal("the tools cannot be described", &error))?;
+        Ok(EpochStarted {
             epoch: 0,
             reason: reason.to_owned(),
             profile: defaults.profile.clone(),
             system: system.into(),
-            tools: self.0.effects.tools(),
+            tools,
             summary: None,
             strip_thinking: reason != "created",
             tokens_before: 0,
             tokens_after: 0,
-        }
+        })
     }
 
     /// The canonical folder of a session, if it can be meant.
@@ -300,7 +306,7 @@ impl Service {
                 };
                 can_hold_cost(Some(&kept), &defaults.model, &defaults.profile)?;
             }
-            let epoch = self.epoch("model_changed", &defaults, &epoch.system);
+            let epoch = self.epoch("model_changed", &defaults, &epoch.system)?;
             change.model = Some((defaults.model, Box::new(epoch)));
         } else {
             can_hold_cost(given.limits.as_ref(), &settings.model, &epoch.profile)?;

@@ -2,8 +2,8 @@
 //! there is one.
 
 use agentd_core::event::{
-    CallIdForm, Dialect, MaxTokensField, OnRestart, ReasoningReplay, SandboxMode, ThinkingForm, TurnLimits,
-    Verdict,
+    CallIdForm, Dialect, MaxTokensField, OnRestart, ReasoningReplay, ResultLimits, SandboxMode, ThinkingForm,
+    TurnLimits, Verdict,
 };
 use agentd_core::limits;
 use serde::Deserialize;
@@ -55,6 +55,23 @@ impl Config {
             retry_max_attempts: self.retry.max_attempts,
             retry_base_ms: self.retry.base_ms,
             retry_max_ms: self.retry.max_ms,
+        }
+    }
+
+    /// How much of a tool result a new session with this model shows. The check has read the model's own section.
+    pub fn result_limits(&self, model: &str) -> ResultLimits {
+        let context = super::check::context_of(self, model).unwrap_or_else(|_| self.context.clone());
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the check has bounded it: 0 to 1"
+        )]
+        let share_milli = (context.tool_results * 1_000.0).round() as u32;
+        ResultLimits {
+            head_lines: context.result_head_lines,
+            tail_lines: context.result_tail_lines,
+            max_bytes: context.result_max_bytes,
+            share_milli,
         }
     }
 }

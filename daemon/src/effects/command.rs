@@ -282,6 +282,7 @@ async fn finished(
         seen: Vec::new(),
         spent_evidence: true,
         evidence: None,
+        transient: None,
     }
 }
 
@@ -351,6 +352,7 @@ fn failed(call: &CallContext, text: &str) -> CallEnd {
         seen: Vec::new(),
         spent_evidence: false,
         evidence: None,
+        transient: None,
     }
 }
 

@@ -48,8 +48,6 @@ pub struct Parts {
     pub registry: Registry,
     /// Their hands.
     pub tools: Tools,
-    /// The offered tools, as JSON.
-    pub offered: Arc<RawValue>,
     /// Commands.
     pub jobs: Jobs,
     /// Models.
@@ -204,8 +202,8 @@ impl Effects for EffectsWing {
         });
     }
 
-    fn tools(&self) -> Arc<RawValue> {
-        self.inner.parts.offered.clone()
+    fn tools(&self, disabled: &[String]) -> Result<Arc<RawValue>, serde_json::Error> {
+        crate::tools::specs_json(disabled)
     }
 
     fn keep_env(&self, session: &SessionId, env: BTreeMap<String, String>) {

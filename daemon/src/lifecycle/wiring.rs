@@ -140,7 +140,6 @@ fn effects_wing(
     Ok(EffectsWing::new(effects::Parts {
         registry: tools::Registry::built_in()?,
         tools,
-        offered: tools::specs_json()?,
         jobs,
         models,
         listings,

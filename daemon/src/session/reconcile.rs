@@ -154,6 +154,8 @@ pub(super) fn call_context(session: &Session, call_id: &CallId) -> Option<CallCo
         effect: call.effect,
         binding: call.binding().cloned(),
         job: call.job.as_ref().map(ToString::to_string),
+        attempt: call.attempt,
+        bounds: agentd_core::context::ResultBounds::of(session),
         seen_files: session.seen_files.clone(),
     })
 }

@@ -114,6 +114,7 @@ pub(super) fn derive(event: &Event) -> Vec<Derived> {
         EventBody::CallStarted(body) => match &body.binding {
             // The old content is what an undo puts back, also when only recovery learns that it changed.
             Some(Binding::File { before, .. }) => held(before, &None).collect(),
+            Some(Binding::Files(files)) => files.iter().flat_map(|file| held(&file.before, &None)).collect(),
             _ => Vec::new(),
         },
         EventBody::ModelCallStarted(body) => vec![Derived::ModelCallStarted {

@@ -22,6 +22,7 @@ pub(super) fn end(ctx: &CallContext, outcome: CallOutcome, text: impl Into<Strin
         seen: Vec::new(),
         spent_evidence: false,
         evidence: None,
+        transient: None,
     }
 }
 

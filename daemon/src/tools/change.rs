@@ -67,9 +67,9 @@ impl Wish {
 pub(super) fn inspect(tools: &Tools, ctx: &CallContext) -> Result<Inspection, CallFault> {
     let plan = plan(tools, ctx)?;
     let mut found =
-        Inspection { path: Some(plan.facts), sandbox: NO_SANDBOX.to_owned(), ..Inspection::default() };
+        Inspection { paths: vec![plan.facts], sandbox: NO_SANDBOX.to_owned(), ..Inspection::default() };
     if let Some(change) = plan.change {
-        let label = match &found.path {
+        let label = match found.paths.first() {
             Some(facts) => shown(&facts.resolved),
             None => String::new(),
         };

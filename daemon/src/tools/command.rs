@@ -58,7 +58,7 @@ pub(super) fn inspect(ctx: &CallContext, sandbox: &str) -> Result<Inspection, Ca
     let args = command_args(ctx)?;
     let cwd = &ctx.session.cwd;
     Ok(Inspection {
-        path: None,
+        paths: Vec::new(),
         preview: Some(format!("in {}:\n{}", shown(cwd), args.command)),
         binding: Some(command_binding(&args.command, cwd, sandbox)),
         command: Some(inspect::command_facts(&args.command, cwd)),

@@ -143,7 +143,7 @@ impl Tools {
             Some(inspect::Found::Existing(existing)) => answer::only_regular(existing)?,
             None => {}
         }
-        Ok(Inspection { path: Some(looked.facts), sandbox: NO_SANDBOX.to_owned(), ..Inspection::default() })
+        Ok(Inspection { paths: vec![looked.facts], sandbox: NO_SANDBOX.to_owned(), ..Inspection::default() })
     }
 
     /// A new artifact of a call with this content. The event is the caller's.

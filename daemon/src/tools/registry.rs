@@ -87,10 +87,11 @@ pub const fn built_in_tools() -> &'static [ToolSpec] {
     TOOLS
 }
 
-/// The tools as an array of `name`, `description` and `input_schema`: the same bytes in every call.
-pub fn specs_json() -> Result<Arc<RawValue>, serde_json::Error> {
+/// The tools but the `disabled` ones as an array of `name`, `description` and `input_schema`: the same bytes in every
+/// call.
+pub fn specs_json(disabled: &[String]) -> Result<Arc<RawValue>, serde_json::Error> {
     let mut tools = Vec::with_capacity(TOOLS.len());
-    for tool in TOOLS {
+    for tool in TOOLS.iter().filter(|tool| !disabled.iter().any(|name| name == tool.name)) {
         let (name, description) =
             (serde_json::to_string(tool.name)?, serde_json::to_string(tool.description)?);
         tools.push(format!(

@@ -5,8 +5,10 @@
 //!
 //! Deliberately absent for now: plans that free a region. Caps are published, not enforced.
 
+mod bounds;
 mod ledger;
 
+pub use bounds::ResultBounds;
 pub use ledger::{Ledger, LedgerEpoch, LedgerItem, LedgerRegion, Region, ledger};
 
 use crate::ids::Seq;
@@ -20,6 +22,11 @@ const BYTES_PER_TOKEN_TENTHS: u64 = 33;
 /// Tokens of so many bytes, by rule of thumb.
 pub(crate) const fn rule_of_thumb(bytes: usize) -> u64 {
     (bytes as u64 * 10).div_ceil(BYTES_PER_TOKEN_TENTHS)
+}
+
+/// Bytes of text in so many tokens, by the same rule.
+const fn bytes_of(tokens: u64) -> u64 {
+    tokens.saturating_mul(BYTES_PER_TOKEN_TENTHS) / 10
 }
 
 /// Bytes that an item adds to a request.

@@ -43,6 +43,17 @@ pub enum PathOp {
     List,
     /// It is made or replaced.
     Write,
+    /// It is made; it must not be there yet.
+    Create,
+    /// It is removed. A link is removed itself, never followed.
+    Delete,
+}
+
+impl PathOp {
+    /// Whether something would be different afterwards.
+    pub const fn changes(self) -> bool {
+        matches!(self, Self::Write | Self::Create | Self::Delete)
+    }
 }
 
 /// Facts about a path, gathered through the kernel before a decision.
@@ -102,6 +113,8 @@ pub enum Binding {
         /// SHA-256 after.
         after: String,
     },
+    /// The contents of several files before and after: all of them change, or none.
+    Files(Vec<FileBinding>),
     /// The exact command.
     Command {
         /// SHA-256 of command bytes, folder and sandbox profile.
@@ -109,13 +122,27 @@ pub enum Binding {
     },
 }
 
+/// What a call of several files holds on to in one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileBinding {
+    /// Where it is.
+    pub path: PathBytes,
+    /// SHA-256 before, in hex; absent when the file did not exist.
+    pub before: Option<String>,
+    /// SHA-256 after; absent when it is to be removed.
+    pub after: Option<String>,
+    /// Permission bits before.
+    pub before_mode: Option<u32>,
+}
+
 /// Facts about what a call would touch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CallInspected {
     /// Which call.
     pub call_id: CallId,
-    /// Its path, for file tools.
-    pub path: Option<PathFacts>,
+    /// Its paths, for file tools, in the order of the call. Older logs have one, as `path`.
+    #[serde(default, alias = "path", deserialize_with = "one_or_many")]
+    pub paths: Vec<PathFacts>,
     /// Its command, for commands.
     pub command: Option<CommandFacts>,
     /// What a person would be shown: the diff, or the command with its folder.
@@ -124,6 +151,20 @@ pub struct CallInspected {
     pub binding: Option<Binding>,
     /// The sandbox it would run in, in words.
     pub sandbox: String,
+}
+
+/// A list, or the one or none that older logs have in its place.
+fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<PathFacts>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Many(Vec<PathFacts>),
+        One(Option<PathFacts>),
+    }
+    Ok(match Either::deserialize(from)? {
+        Either::Many(paths) => paths,
+        Either::One(path) => path.into_iter().collect(),
+    })
 }
 
 /// A call was judged.
@@ -156,6 +197,9 @@ pub struct CallStarted {
     pub job: Option<String>,
     /// What it holds on to.
     pub binding: Option<Binding>,
+    /// Why the try before failed, when this one repeats it: something that passes by itself (a busy file, a held lock).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<String>,
 }
 
 /// A running call was taken over by a new run of the daemon.

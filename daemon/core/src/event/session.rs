@@ -69,6 +69,34 @@ pub struct Settings {
     /// Requests to the model and its answers are kept as files, without secrets.
     #[serde(default)]
     pub record: bool,
+    /// How much of a tool result is shown.
+    #[serde(default)]
+    pub results: ResultLimits,
+}
+
+/// How much of a tool result is shown to the model. Frozen like the limits; smaller windows and several calls in one
+/// message make it less (`context::ResultBounds`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResultLimits {
+    /// Lines kept of the start.
+    pub head_lines: usize,
+    /// Lines kept of the end.
+    pub tail_lines: usize,
+    /// Bytes of one result.
+    pub max_bytes: usize,
+    /// Share of the usable window that all tool results may have, in thousandths.
+    pub share_milli: u32,
+}
+
+impl Default for ResultLimits {
+    fn default() -> Self {
+        Self {
+            head_lines: limits::RESULT_HEAD_LINES,
+            tail_lines: limits::RESULT_TAIL_LINES,
+            max_bytes: limits::RESULT_MAX_BYTES,
+            share_milli: limits::RESULTS_SHARE_MILLI,
+        }
+    }
 }
 
 /// A session began.

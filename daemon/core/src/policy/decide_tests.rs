@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 fn path(op: PathOp, inside: bool) -> Inspection {
     Inspection {
-        path: Some(PathFacts {
+        paths: vec![PathFacts {
             requested: PathBytes::from("a.txt"),
             resolved: PathBytes::from("/w/a.txt"),
             op,
@@ -13,7 +13,7 @@ fn path(op: PathOp, inside: bool) -> Inspection {
             protected: None,
             caution: None,
             content_hash: None,
-        }),
+        }],
         sandbox: NO_SANDBOX.to_owned(),
         ..Inspection::default()
     }
@@ -74,10 +74,8 @@ fn the_table_of_modes_is_the_contract() {
 fn protected_and_forbidden_hold_in_every_mode() {
     let mut protected = path(PathOp::Write, true);
     let mut cautious = path(PathOp::Read, true);
-    if let (Some(write), Some(read)) = (&mut protected.path, &mut cautious.path) {
-        write.protected = Some("git".to_owned());
-        read.caution = Some("hard link".to_owned());
-    }
+    protected.paths[0].protected = Some("git".to_owned());
+    cautious.paths[0].caution = Some("hard link".to_owned());
     let mut forbidden = command(EffectClass::ReadOnly, "read-only");
     if let Some(facts) = &mut forbidden.command {
         facts.forbidden = Some("wipes the disk".to_owned());
@@ -114,7 +112,9 @@ fn a_denial_outside_names_the_grant() {
 fn any_facts() -> impl Strategy<Value = Inspection> {
     let effects = prop::sample::select(EffectClass::ALL);
     let path = (
-        prop::sample::select(&[PathOp::Read, PathOp::List, PathOp::Write][..]),
+        prop::sample::select(
+            &[PathOp::Read, PathOp::List, PathOp::Write, PathOp::Create, PathOp::Delete][..],
+        ),
         any::<bool>(),
         prop::option::of(Just("p".to_owned())),
         prop::option::of(Just("c".to_owned())),
@@ -138,9 +138,14 @@ fn any_facts() -> impl Strategy<Value = Inspection> {
                 forbidden,
             });
     let sandbox = prop::sample::select(&["none", "read-only", "workspace-write", "full", ""][..]);
-    (prop::option::of(path), prop::option::of(command), sandbox).prop_map(|(path, command, sandbox)| {
-        Inspection { path, command, sandbox: sandbox.to_owned(), ..Inspection::default() }
-    })
+    (prop::collection::vec(path, 0..3), prop::option::of(command), sandbox).prop_map(
+        |(paths, command, sandbox)| Inspection {
+            paths,
+            command,
+            sandbox: sandbox.to_owned(),
+            ..Inspection::default()
+        },
+    )
 }
 
 proptest! {
@@ -153,16 +158,16 @@ proptest! {
         let levels: Vec<u8> = PermissionMode::ALL.iter()
             .map(|mode| strictness(verdict(*mode, tool, effect, &facts))).collect();
         prop_assert!(levels.is_sorted_by(|a, b| a >= b), "{levels:?}");
-        let writes = facts.path.as_ref().is_some_and(|p| p.op == PathOp::Write || effect != EffectClass::ReadOnly);
+        let writes = facts.paths.iter().any(|p| p.op.changes() || effect != EffectClass::ReadOnly);
         if writes {
             prop_assert_eq!(levels[0], strictness(Verdict::Deny));
         }
-        let held = facts.path.as_ref().is_some_and(|p| p.protected.is_some())
+        let held = facts.paths.iter().any(|p| p.protected.is_some())
             || facts.command.as_ref().is_some_and(|c| c.forbidden.is_some());
         if held {
             prop_assert!(levels.iter().all(|level| *level == strictness(Verdict::Deny)));
         }
-        if facts.path.as_ref().is_some_and(|p| p.caution.is_some()) {
+        if facts.paths.iter().any(|p| p.caution.is_some()) {
             prop_assert!(levels.iter().all(|level| *level >= strictness(Verdict::Ask)));
         }
     }

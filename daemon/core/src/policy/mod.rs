@@ -68,7 +68,7 @@ const fn strictness(verdict: Verdict) -> u8 {
 /// Judges one call.
 pub fn decide(question: &Question<'_>) -> Decision {
     let mut found = Vec::new();
-    if let Some(path) = &question.facts.path {
+    for path in &question.facts.paths {
         judge_path(question, path, &mut found);
     }
     if let Some(command) = &question.facts.command {
@@ -94,7 +94,7 @@ pub fn decide(question: &Question<'_>) -> Decision {
 
 /// What should be known about a call of this tool and is not.
 fn missing_facts(question: &Question<'_>) -> Option<&'static str> {
-    if FILE_TOOLS.contains(&question.tool) && question.facts.path.is_none() {
+    if FILE_TOOLS.contains(&question.tool) && question.facts.paths.is_empty() {
         return Some("the path of this call could not be inspected");
     }
     if question.tool == COMMAND_TOOL && question.facts.command.is_none() {
@@ -123,7 +123,7 @@ fn judge_bare(question: &Question<'_>) -> Decision {
 }
 
 fn judge_path(question: &Question<'_>, path: &PathFacts, found: &mut Vec<Decision>) {
-    let writes = path.op == PathOp::Write || question.effect != EffectClass::ReadOnly;
+    let writes = path.op.changes() || question.effect != EffectClass::ReadOnly;
     let shown = names::shown(&path.requested);
     if let Some(why) = &path.protected {
         found.push(Decision::new(Verdict::Deny, "protected", format!("{shown} is protected: {why}")));
@@ -133,6 +133,7 @@ fn judge_path(question: &Question<'_>, path: &PathFacts, found: &mut Vec<Decisio
     }
     let rule = mode_rule(question.mode);
     let act = match (writes, path.op) {
+        (true, PathOp::Delete) => "removing",
         (true, _) => "writing",
         (false, PathOp::List) => "listing",
         (false, _) => "reading",

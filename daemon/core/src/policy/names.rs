@@ -69,7 +69,7 @@ const ASK_ANYWHERE: &[(&str, &str)] = &[
 /// Whether an operation on this path touches a protected name. The path may be relative or absolute; all of its
 /// components count.
 pub fn protection(path: &[u8], op: PathOp) -> Option<Protection> {
-    if op != PathOp::Write {
+    if !op.changes() {
         return None;
     }
     let parts: Vec<String> =

@@ -102,7 +102,7 @@ pub(super) fn closed(request_id: &RequestId, close: RequestClose) -> EventBody {
 fn next_request(session: &Session, turn: &Turn, stamp: &mut Stamp) -> Option<EventBody> {
     let message = turn.message.as_ref().filter(|message| message.fate.requests_calls())?;
     if let Some(call) = turn.calls.iter().find(|call| call.stage == Stage::Requested) {
-        return Some(check(message, session.max_calls(), call));
+        return Some(check(session, message, call));
     }
     let position = turn.calls.len();
     let wanted = message.calls().nth(position)?;
@@ -119,7 +119,19 @@ fn next_request(session: &Session, turn: &Turn, stamp: &mut Stamp) -> Option<Eve
     )
 }
 
-fn check(message: &Message, max: u32, call: &Call) -> EventBody {
+/// The names of the offered tools, if this one is not among them. What was offered stands in the epoch.
+fn not_offered(session: &Session, tool: &str) -> Option<Vec<String>> {
+    #[derive(serde::Deserialize)]
+    struct Offered {
+        name: String,
+    }
+    let offered: Vec<Offered> = serde_json::from_str(session.epoch.as_ref()?.tools.get()).ok()?;
+    let is_offered = offered.iter().any(|offered| offered.name == tool);
+    (!is_offered).then(|| offered.into_iter().map(|offered| offered.name).collect())
+}
+
+fn check(session: &Session, message: &Message, call: &Call) -> EventBody {
+    let max = session.max_calls();
     let refuse = |class: &str, text: String| {
         unrun(call.call_id.clone(), CallOutcome::Invalid, text, Some(class.to_owned())).into()
     };
@@ -132,6 +144,10 @@ fn check(message: &Message, max: u32, call: &Call) -> EventBody {
     }
     if call.position >= max {
         return refuse("too_many_calls", format!("Not executed: more than {max} calls in one message"));
+    }
+    if let Some(names) = not_offered(session, &call.tool) {
+        let name: String = call.tool.chars().take(64).flat_map(char::escape_debug).collect();
+        return refuse("unknown_tool", format!("Unknown tool {name}. Tools: [{}]", names.join(", ")));
     }
     let wanted = message.calls().nth(call.position as usize);
     match message.checks.get(call.position as usize) {

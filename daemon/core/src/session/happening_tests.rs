@@ -161,7 +161,7 @@ pub(super) fn inspection(tool: &str, dice: Dice) -> Result<Box<Inspection>, Call
             preview: Some("make".to_owned()),
             binding: Some(Binding::Command { hash: "h".to_owned() }),
             sandbox: if die == 6 { "none" } else { "workspace-write" }.to_owned(),
-            path: None,
+            paths: Vec::new(),
         }));
     }
     let writes = tool != "read_file";
@@ -177,7 +177,7 @@ pub(super) fn inspection(tool: &str, dice: Dice) -> Result<Box<Inspection>, Call
     let binding =
         writes.then(|| Binding::File { path: PathBytes::new("/w/a"), before: None, after: "h2".to_owned() });
     Ok(Box::new(Inspection {
-        path: Some(path),
+        paths: vec![path],
         command: None,
         preview: None,
         binding,
@@ -224,5 +224,6 @@ pub(super) fn call_end(call_id: &CallId, dice: Dice) -> CallEnd {
         },
         spent_evidence: dice[4].is_multiple_of(2),
         evidence: None,
+        transient: (dice[1] % 3 == 1).then(|| "busy".to_owned()),
     }
 }

@@ -89,7 +89,7 @@ fn start_if_allowed(session: &Session, settings: &Settings, call: &Call) -> Even
             judged.into()
         }
         EventBody::CallDecided(judged) if judged.verdict == Verdict::Ask && !call.approved => judged.into(),
-        EventBody::CallDecided(_) => start(call),
+        EventBody::CallDecided(_) => start(call, None),
         refused => refused,
     }
 }
@@ -99,7 +99,7 @@ fn judge(session: &Session, settings: &Settings, call: &Call) -> EventBody {
         return denied(call).into();
     };
     let found = Inspection {
-        path: facts.path.clone(),
+        paths: facts.paths.clone(),
         command: facts.command.clone(),
         preview: None,
         binding: facts.binding.clone(),
@@ -125,7 +125,8 @@ fn judge(session: &Session, settings: &Settings, call: &Call) -> EventBody {
     .into()
 }
 
-fn start(call: &Call) -> EventBody {
+/// Begins a try of a call; `repeats` says why the one before failed, if it repeats one.
+pub(super) fn start(call: &Call, repeats: Option<String>) -> EventBody {
     let attempt = call.attempt + 1;
     let job =
         call.facts.as_ref().is_some_and(|facts| facts.command.is_some()).then(|| call.job_name(attempt));
@@ -135,6 +136,7 @@ fn start(call: &Call) -> EventBody {
         effect: call.effect,
         job,
         binding: call.binding().cloned(),
+        repeats,
     }
     .into()
 }

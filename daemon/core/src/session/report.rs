@@ -9,12 +9,12 @@ use super::state::Session;
 use crate::call::is_eligible;
 use crate::command::{CallEnd, CheckedCall, ModelAnswer, ModelFailure, Reject, Report};
 use crate::event::{
-    CallCheck, CallFinished, CallInspected, Coverage, EventBody, FailureClass, FilesChanged,
-    ModelCallFinished, Origin,
+    CallCheck, CallFinished, CallInspected, CallOutcome, Coverage, EffectClass, EventBody, FailureClass,
+    FilesChanged, ModelCallFinished, Origin,
 };
 use crate::ids::{CallId, ModelCallId, Stamp};
-use crate::retry;
 use crate::turn::{OpenModelCall, can_grow, fate};
+use crate::{limits, retry};
 
 pub(super) fn report_facts(draft: &mut Draft, report: Report, stamp: &mut Stamp) -> Result<(), Reject> {
     match report {
@@ -30,7 +30,7 @@ pub(super) fn report_facts(draft: &mut Draft, report: Report, stamp: &mut Stamp)
             let body: EventBody = match found {
                 Ok(found) => CallInspected {
                     call_id,
-                    path: found.path,
+                    paths: found.paths,
                     command: found.command,
                     preview: found.preview,
                     binding: found.binding,
@@ -132,6 +132,10 @@ fn call_end_facts(draft: &mut Draft, end: CallEnd, stamp: &Stamp) -> Result<(), 
     if !open {
         return Err(Reject::Late("the call has its result"));
     }
+    if let Some(again) = another_try(&draft.session, &end) {
+        draft.record(again, Origin::Daemon, stamp);
+        return Ok(());
+    }
     let artifacts = end.artifacts.iter().map(|stored| stored.artifact_id.clone()).collect();
     for stored in end.artifacts {
         draft.record(stored, Origin::Daemon, stamp);
@@ -157,4 +161,17 @@ fn call_end_facts(draft: &mut Draft, end: CallEnd, stamp: &Stamp) -> Result<(), 
     };
     draft.record(body, Origin::Daemon, stamp);
     Ok(())
+}
+
+/// The next try of a call whose failure passes by itself. Only for calls that may run twice, a few times, and not for one
+/// that somebody wants to stop or whose turn is about to end.
+fn another_try(session: &Session, end: &CallEnd) -> Option<EventBody> {
+    let why = end.transient.clone()?;
+    let turn = session.turn.as_ref()?;
+    let call = turn.calls.iter().find(|call| call.call_id == end.call_id)?;
+    let may_run_twice = call.effect != EffectClass::Unsafe && call.job.is_none();
+    let goes_on = turn.ending.is_none() && turn.paused.is_none() && !call.interrupt;
+    let tries_left = call.attempt <= limits::TOOL_RETRIES_MAX;
+    (end.outcome == CallOutcome::Error && may_run_twice && goes_on && tries_left)
+        .then(|| super::judge::start(call, Some(why)))
 }

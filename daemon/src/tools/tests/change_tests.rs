@@ -112,7 +112,7 @@ async fn what_was_approved_must_be_what_is_done() {
     let found = bench.tools.inspect(&ctx, &bench.redactor).await.unwrap();
     let preview = found.preview.unwrap();
     assert_eq!(preview, "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-one two\n+1 two\n");
-    assert_eq!(found.path.unwrap().content_hash, Some(text::hash(b"one two\n")));
+    assert_eq!(found.paths[0].content_hash, Some(text::hash(b"one two\n")));
     ctx.binding = found.binding;
     bench.put("f", "one three\n");
     let end = bench.tools.run(&ctx, &bench.redactor).await;

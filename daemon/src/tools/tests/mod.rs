@@ -229,6 +229,7 @@ impl Bench {
             on_restart: OnRestart::Wait,
             limits: TurnLimits::default(),
             record: false,
+            results: agentd_core::event::ResultLimits::default(),
         };
         let profile = ModelProfile {
             provider: "demo".to_owned(),
@@ -258,6 +259,8 @@ impl Bench {
             effect: agentd_core::event::EffectClass::Unsafe,
             binding: None,
             job: None,
+            attempt: 1,
+            bounds: agentd_core::context::ResultBounds::default(),
             seen_files: Arc::new(self.seen.clone()),
         }
     }

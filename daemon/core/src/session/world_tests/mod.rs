@@ -123,6 +123,7 @@ pub(super) fn settings(setup: &Setup) -> Settings {
         on_restart: setup.on_restart,
         limits: setup.limits.clone(),
         record: false,
+        results: crate::event::ResultLimits::default(),
     }
 }
 
