@@ -261,6 +261,8 @@ pub struct Inspection {
 pub struct CallEnd {
     /// Which.
     pub call_id: CallId,
+    /// Which try of it; the end of an earlier one is late.
+    pub attempt: u32,
     /// How.
     pub outcome: CallOutcome,
     /// What the model reads.

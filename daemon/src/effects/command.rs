@@ -270,6 +270,7 @@ async fn finished(
     }
     CallEnd {
         call_id: call.call_id.clone(),
+        attempt: call.attempt,
         outcome: formed.outcome,
         text,
         exit_code: formed.exit_code,
@@ -340,6 +341,7 @@ fn refused(call: &CallContext, fault: CallFault) -> CallEnd {
 fn failed(call: &CallContext, text: &str) -> CallEnd {
     CallEnd {
         call_id: call.call_id.clone(),
+        attempt: call.attempt,
         outcome: CallOutcome::Error,
         text: text.to_owned(),
         exit_code: None,

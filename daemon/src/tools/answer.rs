@@ -10,6 +10,7 @@ use rustix::fs::FileType;
 pub(super) fn end(ctx: &CallContext, outcome: CallOutcome, text: impl Into<String>) -> CallEnd {
     CallEnd {
         call_id: ctx.call_id.clone(),
+        attempt: ctx.attempt,
         outcome,
         text: text.into(),
         exit_code: None,

@@ -185,7 +185,7 @@ pub(super) fn inspection(tool: &str, dice: Dice) -> Result<Box<Inspection>, Call
     }))
 }
 
-pub(super) fn call_end(call_id: &CallId, dice: Dice) -> CallEnd {
+pub(super) fn call_end(call_id: &CallId, attempt: u32, dice: Dice) -> CallEnd {
     let outcome =
         [CallOutcome::Ok, CallOutcome::Ok, CallOutcome::Error, CallOutcome::TimedOut, CallOutcome::Cancelled]
             [usize::from(dice[0]) % 5];
@@ -208,6 +208,7 @@ pub(super) fn call_end(call_id: &CallId, dice: Dice) -> CallEnd {
     };
     CallEnd {
         call_id: call_id.clone(),
+        attempt,
         outcome,
         text: if dice[1].is_multiple_of(4) { String::new() } else { format!("output of {call_id}") },
         exit_code: Some(i32::from(dice[1] % 2)),
@@ -224,6 +225,6 @@ pub(super) fn call_end(call_id: &CallId, dice: Dice) -> CallEnd {
         },
         spent_evidence: dice[4].is_multiple_of(2),
         evidence: None,
-        transient: (dice[1] % 3 == 1).then(|| "busy".to_owned()),
+        transient: (dice[3] % 8 == 1).then(|| "busy".to_owned()),
     }
 }

@@ -95,13 +95,18 @@ proptest! {
         let world = ended(&setup, &steps, seed);
         let mut may_start: BTreeSet<CallId> = BTreeSet::new();
         let mut attempts: BTreeMap<CallId, u32> = BTreeMap::new();
+        let mut repeated: BTreeMap<CallId, u32> = BTreeMap::new();
         for event in &world.log {
             match &event.body {
                 EventBody::CallRequested(body) => {
                     may_start.insert(body.call_id.clone());
                 }
                 EventBody::CallStarted(body) => {
-                    prop_assert!(may_start.remove(&body.call_id), "{} was started again", body.call_id);
+                    let repeats = body.repeats.is_some() && body.effect != EffectClass::Unsafe;
+                    prop_assert!(may_start.remove(&body.call_id) || repeats, "{} was started again", body.call_id);
+                    let tries = repeated.entry(body.call_id.clone()).or_default();
+                    *tries += u32::from(repeats);
+                    prop_assert!(*tries <= crate::limits::TOOL_RETRIES_MAX, "{} was tried too often", body.call_id);
                     let attempt = attempts.entry(body.call_id.clone()).or_default();
                     *attempt += 1;
                     prop_assert_eq!(body.attempt, *attempt);
@@ -132,6 +137,10 @@ proptest! {
                 EventBody::ModelCallFinished(_) => order.clear(),
                 EventBody::CallRequested(body) => order.push(body.call_id.clone()),
                 EventBody::CallStarted(body) => {
+                    // A further try stands where the one before stood.
+                    if body.repeats.is_some() {
+                        running.remove(&body.call_id);
+                    }
                     let reads = running.values().all(|effect| *effect == EffectClass::ReadOnly);
                     if body.effect == EffectClass::ReadOnly {
                         prop_assert!(reads);

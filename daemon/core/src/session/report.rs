@@ -125,10 +125,11 @@ pub(super) fn expect_open<'a>(
 }
 
 fn call_end_facts(draft: &mut Draft, end: CallEnd, stamp: &Stamp) -> Result<(), Reject> {
-    let open =
-        draft.session.turn.as_ref().is_some_and(|turn| {
-            turn.calls.iter().any(|call| call.call_id == end.call_id && call.is_started())
-        });
+    let open = draft.session.turn.as_ref().is_some_and(|turn| {
+        turn.calls
+            .iter()
+            .any(|call| call.call_id == end.call_id && call.is_started() && call.attempt == end.attempt)
+    });
     if !open {
         return Err(Reject::Late("the call has its result"));
     }

@@ -31,7 +31,10 @@ impl World {
             // A signal; what comes of it is the report of the run beside it.
             Effect::Stop { .. } => Ok(0),
             Effect::Run { call_id, .. } | Effect::Follow { call_id } => {
-                self.report(Report::CallEnded(Box::new(call_end(call_id, dice))))
+                let calls = self.live.turn.iter().flat_map(|turn| &turn.calls);
+                let attempt =
+                    calls.clone().find(|call| call.call_id == *call_id).map_or(0, |call| call.attempt);
+                self.report(Report::CallEnded(Box::new(call_end(call_id, attempt, dice))))
             }
             Effect::Wake { timer, at_ms } => {
                 self.now_ms = self.now_ms.max(*at_ms);
