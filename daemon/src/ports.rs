@@ -341,6 +341,8 @@ pub enum DeltaSource {
     Thinking(ModelCallId),
     /// Output of a running command.
     Output(CallId),
+    /// A started call that waits for its workspace, and for whom.
+    Waiting(CallId),
 }
 
 /// A running effect. Dropping it cancels what can be cancelled; a detached command goes on.
@@ -415,6 +417,8 @@ pub trait Effects: Send + Sync {
     /// The tools as they are offered, without the disabled ones: an array of name, description and input schema, in a
     /// fixed order.
     fn tools(&self, disabled: &[String]) -> Result<Arc<RawValue>, serde_json::Error>;
+    /// For whom a started call waits, in words, if it does.
+    fn waits_for(&self, call: &CallId) -> Option<String>;
     /// Keeps the environment of a session's client, in memory only: keys and settings of its commands.
     fn keep_env(&self, session: &SessionId, env: std::collections::BTreeMap<String, String>);
 }

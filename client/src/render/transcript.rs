@@ -60,6 +60,10 @@ impl Transcript {
         match delta.kind.as_str() {
             "text" => self.flow(&delta.source_id, delta.block, news),
             "output" => self.output(&delta.source_id, news),
+            "waiting" => match news {
+                News::More(text) => self.dim(&format!("  {}", safe::inline_cut(&text, self.style.room(2)))),
+                _ => Vec::new(),
+            },
             // Thinking is not shown live; it is in the log.
             _ => Vec::new(),
         }

@@ -91,6 +91,9 @@ pub const RESULT_MIN_LINES: usize = 8;
 pub const TOOL_RETRIES_MAX: u32 = 3;
 /// The wait before the first of them; each further one waits four times as long.
 pub const TOOL_RETRY_BASE_MS: u64 = 50;
+/// How long a lease on a workspace outlives its call while the result is not recorded: a session that cannot record
+/// holds others up no longer.
+pub const LEASE_RECORD_MS: u64 = 2_000;
 /// Lines of one `read_file` page when none are asked for.
 pub const READ_LINES_DEFAULT: usize = 200;
 /// Lines of one `read_file` page at most.

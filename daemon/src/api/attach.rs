@@ -166,7 +166,7 @@ impl Follower {
     async fn live(&self, frame: &LiveFrame) -> Result<(), Gone> {
         let source = match &frame.delta.source {
             crate::ports::DeltaSource::Text(id) | crate::ports::DeltaSource::Thinking(id) => id.as_str(),
-            crate::ports::DeltaSource::Output(id) => id.as_str(),
+            crate::ports::DeltaSource::Output(id) | crate::ports::DeltaSource::Waiting(id) => id.as_str(),
         };
         if self.ended.contains(source) {
             return Ok(());

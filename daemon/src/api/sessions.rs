@@ -4,7 +4,7 @@ use super::{Api, SessionDefaults, from_proto, peer, session_name, status, to_pro
 use crate::session::{Asked, Committed};
 use agentd_core::command::{ChangeSession, Command, CreateSession};
 use agentd_core::event::{EpochStarted, ModelProfile, Origin, PermissionMode, Settings, UnattendedApprovals};
-use agentd_core::ids::{SessionId, Stamp};
+use agentd_core::ids::{CallId, SessionId, Stamp};
 use agentd_core::path_bytes::PathBytes;
 use agentd_core::prompt::system;
 use agentd_proto::reason::Reason;
@@ -129,7 +129,14 @@ impl agentd_proto::server::sessions_server::Sessions for Service {
         peer::reader(&request)?;
         let session_id = resolve(&self.0, &request.get_ref().session).await?;
         let state = self.0.registry.state(&session_id).await.map_err(|error| status::session(&error))?;
-        Ok(Response::new(v1::GetSessionResponse { session: to_proto::session(&state) }))
+        let mut session = to_proto::session(&state);
+        for call in session.iter_mut().flat_map(|session| &mut session.open_calls) {
+            // Not a fact of the log: it is so now, and only this run knows.
+            if let Some(words) = self.0.effects.waits_for(&CallId::new(call.call_id.as_str())) {
+                call.evidence = words;
+            }
+        }
+        Ok(Response::new(v1::GetSessionResponse { session }))
     }
 
     type WatchSessionsStream = watch::Stream;

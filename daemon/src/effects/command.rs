@@ -54,7 +54,7 @@ async fn run_to_end(
     };
     let wish = wing.stops.of(&call.call_id);
     let lease = tokio::select! {
-        lease = wing.leases.acquire(&call.session.root) => lease,
+        lease = wing.lease(call, messages) => lease,
         () = wish.asked(), if begin == Begin::Start => return not_begun(call),
     };
     if begin == Begin::Start {

@@ -15,17 +15,20 @@ pub use environment::{Environment, SessionEnvironments};
 
 use crate::model::{CallFailure, Listings, Models, Provider, Records};
 use crate::ports::{
-    BoxFuture, CallContext, Clock, EffectHandle, EffectMessage, Effects, Entropy, Evidence, Launch, Store,
+    BoxFuture, CallContext, Clock, Delta, DeltaSource, EffectHandle, EffectMessage, Effects, Entropy,
+    Evidence, Launch, Store,
 };
 use crate::process::{JobEvidence, Jobs};
 use crate::redact::Redactor;
-use crate::tools::{Registry, Tools};
+use crate::tools::{BUSY, Registry, Tools};
 use agentd_core::command::{CheckedCall, Report};
 use agentd_core::event::{BlockCall, EffectClass};
-use agentd_core::ids::SessionId;
+use agentd_core::ids::{CallId, SessionId};
+use agentd_core::limits;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Finds the provider of a session's model, with its key.
@@ -93,19 +96,41 @@ impl Inner {
 
     async fn inspect(&self, call: &CallContext) -> Report {
         let redactor = self.redactor(&call.session.session_id);
-        let found = self.parts.tools.inspect(call, &redactor).await.map(Box::new);
+        let mut found = self.parts.tools.inspect(call, &redactor).await;
+        // A look changes nothing and is nobody's result yet, so it is repeated without an event.
+        for attempt in 2..2 + limits::TOOL_RETRIES_MAX {
+            if !found.as_ref().is_err_and(|fault| fault.class == BUSY) {
+                break;
+            }
+            rest_before(attempt).await;
+            found = self.parts.tools.inspect(call, &redactor).await;
+        }
+        let found = found.map(Box::new);
         Report::Inspected { call_id: call.call_id.clone(), found }
     }
 
-    async fn run_tool(&self, call: &CallContext) -> Report {
-        let _lease = match call.effect {
+    async fn run_tool(&self, call: &CallContext, messages: &mpsc::Sender<EffectMessage>) {
+        rest_before(call.attempt).await;
+        let lease = match call.effect {
             EffectClass::ReadOnly => None,
-            EffectClass::Idempotent | EffectClass::Unsafe => {
-                Some(self.leases.acquire(&call.session.root).await)
-            }
+            EffectClass::Idempotent | EffectClass::Unsafe => Some(self.lease(call, messages).await),
         };
         let redactor = self.redactor(&call.session.session_id);
-        Report::CallEnded(Box::new(self.parts.tools.run(call, &redactor).await))
+        let report = Report::CallEnded(Box::new(self.parts.tools.run(call, &redactor).await));
+        let _ = messages.send(EffectMessage::Report(report)).await;
+        if let Some(lease) = lease {
+            lease.until_recorded().await;
+        }
+    }
+
+    /// Waits for the workspace; who watches is told for whom.
+    async fn lease(&self, call: &CallContext, messages: &mpsc::Sender<EffectMessage>) -> lease::Lease {
+        let waits = |text: String| {
+            let source = DeltaSource::Waiting(call.call_id.clone());
+            // Lossy: nothing depends on it.
+            let _ = messages.try_send(EffectMessage::Delta(Delta { source, block: 0, offset: 0, text }));
+        };
+        self.leases.acquire(call, waits).await
     }
 }
 
@@ -131,10 +156,7 @@ impl Effects for EffectsWing {
             Launch::Follow(call) if call.job.is_some() => tokio::spawn(async move {
                 command::run(&wing, &call, command::Begin::Adopt, &messages).await;
             }),
-            Launch::Run(call) => tokio::spawn(async move {
-                let report = wing.run_tool(&call).await;
-                let _ = messages.send(EffectMessage::Report(report)).await;
-            }),
+            Launch::Run(call) => tokio::spawn(async move { wing.run_tool(&call, &messages).await }),
             Launch::Follow(call) => tokio::spawn(async move {
                 let end = wing.parts.tools.finished(&call).await;
                 let _ = messages.send(EffectMessage::Report(Report::CallEnded(Box::new(end)))).await;
@@ -206,8 +228,20 @@ impl Effects for EffectsWing {
         crate::tools::specs_json(disabled)
     }
 
+    fn waits_for(&self, call: &CallId) -> Option<String> {
+        self.inner.leases.waits_for(call)
+    }
+
     fn keep_env(&self, session: &SessionId, env: BTreeMap<String, String>) {
         self.inner.environments.keep(session, env);
+    }
+}
+
+/// A further try waits a little, longer each time: what was busy may be free then.
+async fn rest_before(attempt: u32) {
+    if let Some(repeated) = attempt.checked_sub(2) {
+        let rest = limits::TOOL_RETRY_BASE_MS << (2 * repeated.min(limits::TOOL_RETRIES_MAX));
+        tokio::time::sleep(Duration::from_millis(rest)).await;
     }
 }
 

@@ -203,10 +203,12 @@ fn close_drafts(drafts: &mut Vec<Draft>, event: &Event) {
     use agentd_core::event::EventBody;
     match &event.body {
         EventBody::ModelCallFinished(_) | EventBody::ModelCallFailed(_) => {
-            drafts.retain(|draft| matches!(draft.source, DeltaSource::Output(_)));
+            drafts.retain(|draft| matches!(draft.source, DeltaSource::Output(_) | DeltaSource::Waiting(_)));
         }
         EventBody::CallFinished(body) => {
-            drafts.retain(|draft| draft.source != DeltaSource::Output(body.call_id.clone()));
+            let (output, waiting) =
+                (DeltaSource::Output(body.call_id.clone()), DeltaSource::Waiting(body.call_id.clone()));
+            drafts.retain(|draft| draft.source != output && draft.source != waiting);
         }
         EventBody::TurnFinished(_) => drafts.clear(),
         _ => {}

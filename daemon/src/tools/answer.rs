@@ -56,7 +56,7 @@ pub(super) fn lookup_fault(error: &LookupError) -> CallFault {
         LookupError::NotFolder { .. } => "not_folder",
         LookupError::Loop => "link_loop",
         LookupError::Workspace { .. } => "workspace",
-        LookupError::Refused { .. } => "io",
+        LookupError::Refused { errno, .. } => io_class(&(*errno).into()),
     };
     let text = error.to_string();
     let mut letters = text.chars();
@@ -106,4 +106,13 @@ pub(super) const fn kind_in_words(kind: FileType) -> &'static str {
         FileType::BlockDevice => "a block device",
         FileType::Unknown => "of an unknown type",
     }
+}
+
+/// The class of a failure that passes by itself; a call that ends with it may be tried again.
+pub const BUSY: &str = "busy";
+
+/// The class of an input or output failure: [`BUSY`] for what passes by itself, else `io`.
+pub(super) fn io_class(error: &std::io::Error) -> &'static str {
+    let passes = [libc::EINTR, libc::EAGAIN, libc::EBUSY, libc::ETXTBSY, libc::ENOLCK, libc::EDEADLK];
+    if error.raw_os_error().is_some_and(|number| passes.contains(&number)) { BUSY } else { "io" }
 }

@@ -231,7 +231,9 @@ fn read_whole(existing: &Existing) -> Result<Vec<u8>, CallFault> {
     if existing.size() > limits::EDIT_MAX_BYTES {
         return Err(too_large(&name, existing.size()));
     }
-    let failed = |error: std::io::Error| answer::fault("io", format!("{name} cannot be read: {error}"));
+    let failed = |error: std::io::Error| {
+        answer::fault(answer::io_class(&error), format!("{name} cannot be read: {error}"))
+    };
     let file = File::from(existing.open().map_err(|errno| failed(errno.into()))?);
     let mut content = Vec::with_capacity(usize::try_from(existing.size()).unwrap_or(0));
     file.take(limits::EDIT_MAX_BYTES + 1).read_to_end(&mut content).map_err(failed)?;
@@ -357,7 +359,7 @@ fn commit_fault(name: &str, error: &CommitError) -> CallFault {
     let class = match error {
         CommitError::Changed => "changed",
         CommitError::Owner { .. } => "permission",
-        CommitError::Io { .. } => "io",
+        CommitError::Io { source, .. } => answer::io_class(source),
     };
     answer::fault(class, format!("{name} was not changed: {error}"))
 }

@@ -37,7 +37,12 @@ fn list(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
             format!("{} is {kind}, not a folder.", shown(&existing.path)),
         ));
     }
-    let refused = |errno| answer::fault("io", format!("{} cannot be listed: {errno}", shown(&existing.path)));
+    let refused = |errno: rustix::io::Errno| {
+        answer::fault(
+            answer::io_class(&errno.into()),
+            format!("{} cannot be listed: {errno}", shown(&existing.path)),
+        )
+    };
     let dir = inspect::read_folder(&existing.fd).map_err(refused)?;
     let mut names = Vec::new();
     let mut is_whole = true;

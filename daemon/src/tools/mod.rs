@@ -30,6 +30,7 @@ mod registry;
 mod scratch;
 mod text;
 
+pub use answer::BUSY;
 pub use registry::{Registry, RegistryError, ToolSpec, built_in_tools, specs_json};
 
 use crate::inspect::{self, OwnFolders};
@@ -97,6 +98,9 @@ impl Tools {
         };
         // Content was redacted before it was cut; this is for the words around it.
         end.text = redactor.redact(&end.text).content;
+        if end.error_class.as_deref() == Some(answer::BUSY) {
+            end.transient = Some(end.text.clone());
+        }
         end.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         end
     }

@@ -89,7 +89,9 @@ fn read_page(tools: &Tools, ctx: &CallContext, redactor: &Redactor) -> Result<Pa
     };
     answer::only_regular(&existing)?;
     let name = shown(&path);
-    let failed = |error: std::io::Error| answer::fault("io", format!("{name} cannot be read: {error}"));
+    let failed = |error: std::io::Error| {
+        answer::fault(answer::io_class(&error), format!("{name} cannot be read: {error}"))
+    };
     let file = File::from(existing.open().map_err(|errno| failed(errno.into()))?);
     let before = stamp(&file).map_err(failed)?;
     let hash = hash_of(&file, &existing).map_err(failed)?;

@@ -272,6 +272,7 @@ pub(super) fn delta(delta: &Delta) -> v1::Delta {
         DeltaSource::Text(id) => (id.to_string(), "text"),
         DeltaSource::Thinking(id) => (id.to_string(), "thinking"),
         DeltaSource::Output(id) => (id.to_string(), "output"),
+        DeltaSource::Waiting(id) => (id.to_string(), "waiting"),
     };
     v1::Delta {
         source_id,
