@@ -11,6 +11,7 @@ mod models;
 mod pairing;
 mod record;
 mod restart;
+mod sharing;
 mod storage;
 mod stream;
 mod tool_child;
