@@ -26,5 +26,6 @@ pub mod prompt;
 pub mod recover;
 pub mod retry;
 pub mod session;
+pub mod text;
 pub mod transcript;
 pub mod turn;

@@ -191,6 +191,32 @@ pub const LIST_ENTRIES_MAX: usize = 500;
 pub const FOLDER_READ_MAX: usize = 100_000;
 /// Bytes looked at to tell text from binary and to find the encoding.
 pub const SNIFF_BYTES: usize = 8 * 1024;
+/// Bytes that are not ASCII, with their neighbours, by which an old encoding is told: more adds nothing but time.
+pub const DETECT_SAMPLE_BYTES: usize = 64 * 1024;
+/// So many bytes that are not ASCII are needed to be sure of an old encoding: a few words. Below it, a byte is as
+/// likely in several.
+pub const DETECT_SURE_BYTES: usize = 12;
+/// Bytes of a file that file tools do not change by which its encoding is told; smaller files are looked at whole.
+pub const DETECT_HEAD_BYTES: u64 = 1024 * 1024;
+/// Bytes of an image or a document that becomes an artifact: what providers take at most (PDF 32 MB).
+pub const MEDIA_MAX_BYTES: u64 = 32 * 1024 * 1024;
+/// Bytes of a file read at once when lines are counted: few calls, and still in the processor's cache.
+pub const READ_CHUNK_BYTES: usize = 256 * 1024;
+/// How long the lines after a page are counted at most; beyond it the rest is told as "more than".
+pub const READ_COUNT_AHEAD_MS: u64 = 40;
+/// How long lines are counted on the way to the first one of a page. What was passed by then is remembered, so that
+/// the same call goes on from there.
+pub const READ_SKIP_MS: u64 = 8_000;
+/// Bytes of a page that its last lines (what follows, what is unusual) may take.
+pub const READ_WORDS_BYTES: usize = 512;
+/// Files whose places of lines are remembered between pages.
+pub const LINE_PLACES_FILES_MAX: usize = 32;
+/// Places remembered of one file: with one for each 8 MiB passed over, those of the last gigabyte.
+pub const LINE_PLACES_MAX: usize = 128;
+/// Bytes passed over between two remembered places.
+pub const LINE_PLACES_EVERY_BYTES: u64 = 8 * 1024 * 1024;
+/// A file changed less than this ago is not remembered: another change may carry the same time.
+pub const LINE_PLACES_SETTLE_MS: i64 = 2_000;
 /// Bytes after a page that are still counted in lines; beyond it the rest is told in bytes.
 pub const READ_COUNT_AHEAD_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes of one line that are stored as an artifact when the line does not fit a page.

@@ -136,6 +136,7 @@ fn effects_wing(
         own: Arc::new(OwnFolders::new(own_folders(&parts.place))),
         scratch,
         command_sandbox: SandboxSpec::default().name().to_owned(),
+        places: Arc::default(),
     };
     Ok(EffectsWing::new(effects::Parts {
         registry: tools::Registry::built_in()?,

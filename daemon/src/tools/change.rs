@@ -3,6 +3,9 @@
 //! Both are planned twice by the same function: before the decision, which binds the content before and after,
 //! and again when they run, where anything but the same plan is refused.
 //!
+//! What is written over a file keeps its encoding, byte order mark and line ends, and says so. Previews show files as
+//! they are read.
+//!
 //! A file with several names (hard links) is replaced under the given name only; the others keep the old content,
 //! so nothing outside the workspace changes through a link made earlier.
 
@@ -17,6 +20,8 @@ use agentd_core::limits;
 use agentd_core::path_bytes::PathBytes;
 use agentd_core::policy::NO_SANDBOX;
 use agentd_core::policy::names::shown;
+use agentd_core::text::Charset;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read as _;
 
@@ -74,11 +79,22 @@ pub(super) fn inspect(tools: &Tools, ctx: &CallContext) -> Result<Inspection, Ca
             None => String::new(),
         };
         let label = label.strip_prefix(&format!("{}/", shown(&ctx.session.root))).unwrap_or(&label);
-        let diff = edit::unified_diff(label, change.before.as_deref(), &change.after);
+        let diff = diff_as_read(label, change.before.as_deref(), &change.after);
         found.preview = Some(if diff.is_empty() { format!("{label}: no change") } else { diff });
         found.binding = Some(change.binding);
     }
     Ok(found)
+}
+
+/// The diff of what a reader sees, whatever encoding it is in.
+fn diff_as_read(label: &str, before: Option<&[u8]>, after: &[u8]) -> String {
+    let bytes = |content| match edit::as_read(content) {
+        Some((encoding, text)) if encoding.charset != Charset::Utf8 => {
+            Cow::Owned(text.into_owned().into_bytes())
+        }
+        _ => Cow::Borrowed(content),
+    };
+    edit::unified_diff(label, before.map(bytes).as_deref(), &bytes(after))
 }
 
 /// Makes the change that was bound.
@@ -296,14 +312,14 @@ fn content_after(
         (Wish::Edit(_), None) => Err(answer::fault("internal", "an edit without a file")),
         (Wish::Write(args), before) => {
             check_marks(args, before)?;
-            let content = args.content.as_bytes().to_vec();
+            let (content, kept) = in_old_form(args, before)?;
             let folders = match target {
                 Target::Missing(missing) if missing.names.len() > 1 => ", folders made",
                 _ => "",
             };
             let what = if before.is_some() { "replaced" } else { "new file" };
             let summary = format!(
-                "Wrote {}: {} bytes, {what}{folders}{}",
+                "Wrote {}: {} bytes, {what}{folders}{kept}{}",
                 shown(&wish.path()),
                 content.len(),
                 lost(before, &content)
@@ -313,36 +329,68 @@ fn content_after(
     }
 }
 
-/// What a whole new content does to the form of the old one.
-fn lost(before: Option<&[u8]>, after: &[u8]) -> String {
-    const BOM: &[u8] = b"\xef\xbb\xbf";
-    let Some(before) = before else { return String::new() };
-    let mut notes = String::new();
-    let (old, new) = (edit::line_ends_in_words(before), edit::line_ends_in_words(after));
-    if old != new && before.contains(&b'\n') && after.contains(&b'\n') {
-        notes.push_str(&format!(", line ends were {} and are {}", old.unwrap_or("LF"), new.unwrap_or("LF")));
-    }
-    if before.starts_with(BOM) && !after.starts_with(BOM) {
-        notes.push_str(", the UTF-8 byte order mark is gone");
-    }
-    notes
+/// The content in the encoding, with the mark and the line ends of what it replaces, and that in words.
+fn in_old_form(args: &args::WriteFile, before: Option<&[u8]>) -> Result<(Vec<u8>, String), CallFault> {
+    let Some(before) = before else { return Ok((args.content.as_bytes().to_vec(), String::new())) };
+    let whole = edit::written_over(before, &args.content).map_err(|missing| {
+        answer::fault(
+            "encoding",
+            format!(
+                "{} was not changed: it is read as {}, and it cannot be told how to write {:?} (U+{:04X}) in it. Use \
+                 other characters, or convert the file with a command first, or remove it and write it anew.",
+                shown(&PathBytes::from(args.path.as_str())),
+                missing.encoding,
+                missing.character,
+                u32::from(missing.character)
+            ),
+        )
+    })?;
+    let kept = whole.kept.iter().map(|kept| format!(", {kept}")).collect();
+    Ok((whole.bytes, kept))
 }
 
-/// A redaction mark stands for a secret in the file; written back it would destroy it.
+/// What a whole new content does to the line ends of the old one.
+fn lost(before: Option<&[u8]>, after: &[u8]) -> String {
+    let text = |content| edit::as_read(content).map(|(_, text)| text.into_owned().into_bytes());
+    let (Some(before), Some(after)) = (before.and_then(text), text(after)) else { return String::new() };
+    let (before, after) = (before.as_slice(), after.as_slice());
+    let (old, new) = (edit::line_ends_in_words(before), edit::line_ends_in_words(after));
+    if old != new && before.contains(&b'\n') && after.contains(&b'\n') {
+        return format!(", line ends were {} and are {}", old.unwrap_or("LF"), new.unwrap_or("LF"));
+    }
+    String::new()
+}
+
+/// A redaction mark stands for a secret in the file, a replacement mark for bytes that could not be read; written
+/// back they would destroy those.
 fn check_marks(args: &args::WriteFile, before: Option<&[u8]>) -> Result<(), CallFault> {
     const MARK: &str = "[REDACTED:";
-    let is_in_file = |before: &[u8]| before.windows(MARK.len()).any(|part| part == MARK.as_bytes());
-    match before {
-        Some(before) if args.content.contains(MARK) && !is_in_file(before) => Err(answer::fault(
+    const REPLACEMENT: &str = "\u{fffd}";
+    let name = shown(&PathBytes::from(args.path.as_str()));
+    let is_new = |mark: &str| {
+        let is_there = before.is_some_and(|before| memchr::memmem::find(before, mark.as_bytes()).is_some());
+        args.content.contains(mark) && !is_there
+    };
+    if is_new(REPLACEMENT) {
+        return Err(answer::fault(
+            "encoding",
+            format!(
+                "Not executed: the content has a replacement mark (\u{fffd}), which stands for bytes that could not be \
+                 read, and is never written. Change the other parts of {name} with edit_file, or write it as an \
+                 escape of the language."
+            ),
+        ));
+    }
+    if before.is_some() && is_new(MARK) {
+        return Err(answer::fault(
             "redaction_mark",
             format!(
-                "Not executed: the content has a redaction mark ([REDACTED:…]), which stands for a secret in {}. Change the \
-                 other parts with edit_file.",
-                shown(&PathBytes::from(args.path.as_str()))
+                "Not executed: the content has a redaction mark ([REDACTED:…]), which stands for a secret in {name}. \
+                 Change the other parts with edit_file."
             ),
-        )),
-        _ => Ok(()),
+        ));
     }
+    Ok(())
 }
 
 fn edit_fault(args: &args::EditFile, error: &edit::EditError) -> CallFault {

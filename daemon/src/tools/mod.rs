@@ -31,6 +31,7 @@ mod scratch;
 mod text;
 
 pub use answer::BUSY;
+pub use read_file::LinePlaces;
 pub use registry::{Registry, RegistryError, ToolSpec, built_in_tools, specs_json};
 
 use crate::inspect::{self, OwnFolders};
@@ -62,6 +63,8 @@ pub struct Tools {
     pub scratch: PathBuf,
     /// The sandbox that commands would run in, in words; [`NO_SANDBOX`] when there is none.
     pub command_sandbox: String,
+    /// Where lines begin in the files that were read last.
+    pub places: Arc<LinePlaces>,
 }
 
 impl Tools {
@@ -150,11 +153,23 @@ impl Tools {
         Ok(Inspection { paths: vec![looked.facts], sandbox: NO_SANDBOX.to_owned(), ..Inspection::default() })
     }
 
-    /// A new artifact of a call with this content. The event is the caller's.
+    /// A new artifact of a call with this text. The event is the caller's.
     pub fn artifact_of(
         &self,
         ctx: &CallContext,
         source: &str,
+        blob: &crate::ports::BlobStored,
+        redactions: u32,
+    ) -> ArtifactStored {
+        self.artifact_of_type(ctx, source, "text/plain", blob, redactions)
+    }
+
+    /// The same for content of another media type.
+    pub fn artifact_of_type(
+        &self,
+        ctx: &CallContext,
+        source: &str,
+        mime: &str,
         blob: &crate::ports::BlobStored,
         redactions: u32,
     ) -> ArtifactStored {
@@ -166,7 +181,7 @@ impl Tools {
             hash: blob.hash.clone(),
             size_bytes: blob.size_bytes,
             line_count: blob.line_count,
-            mime: "text/plain".to_owned(),
+            mime: mime.to_owned(),
             redactions,
         }
     }

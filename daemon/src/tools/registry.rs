@@ -60,7 +60,7 @@ target, files their size in bytes.",
     },
     ToolSpec {
         name: "read_file",
-        description: "Read a text file as numbered lines. A page that does not reach the end says how many lines follow \
+        description: "Read a text file as numbered lines, whatever its encoding; images and PDFs become artifacts. A page that does not reach the end says how many lines follow \
 and the offset of the next page. A line that is too long for a page is cut, and the whole line is an artifact.",
         input_schema: r#"{"type":"object","properties":{"path":{"type":"string","minLength":1,"maxLength":4096,"description":"Absolute, or relative to the working folder."},"offset":{"type":"integer","minimum":0,"maximum":1099511627776,"description":"Lines to skip. Default 0."},"limit":{"type":"integer","minimum":1,"maximum":2000,"description":"Lines to read. Default 200."}},"required":["path"],"additionalProperties":false}"#,
         effect: EffectClass::ReadOnly,
@@ -75,8 +75,9 @@ long output is cut in the middle and kept whole as an artifact. What the command
     },
     ToolSpec {
         name: "write_file",
-        description: "Write a whole file: a new one, with its folders, or over one that was read in this session. The \
-content is written exactly as given. Use edit_file to change a part.",
+        description: "Write a whole file: a new one, with its folders, or over one that was read in this session. Over \
+an existing file its encoding, byte order mark and CRLF line ends are kept; otherwise the content is written as given, in \
+UTF-8. Use edit_file to change a part.",
         input_schema: r#"{"type":"object","properties":{"path":{"type":"string","minLength":1,"maxLength":4096,"description":"Absolute, or relative to the working folder."},"content":{"type":"string","description":"The whole content."}},"required":["path","content"],"additionalProperties":false}"#,
         effect: EffectClass::Idempotent,
     },

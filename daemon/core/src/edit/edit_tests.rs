@@ -22,13 +22,18 @@ fn line_ends_of_the_file_are_kept() {
 }
 
 #[test]
+fn a_line_end_after_a_lone_carriage_return_counts_as_one_more_match() {
+    let found = replace(b"\rab\r\rab", "\nab", "x", false);
+    assert!(matches!(found, Err(EditError::Ambiguous { count: 2, .. })), "{found:?}");
+}
+
+#[test]
 fn other_bytes_stay_as_they_are() {
     assert_eq!(text(b"const x = 1;\n// caf\xe9\n", "x = 1", "x = 2"), b"const x = 2;\n// caf\xe9\n");
     assert_eq!(text(b"\xef\xbb\xbfx = 1\n", "x = 1", "x = 2"), b"\xef\xbb\xbfx = 2\n");
     let latin = b"x = 1 \xe9\n";
     assert!(matches!(replace(latin, "x = 1", "x = 日本", false), Err(EditError::Encoding(_))));
-    let utf16 = b"\xff\xfex\0=\0";
-    assert!(matches!(replace(utf16, "x", "y", false), Err(EditError::Encoding(_))));
+    assert_eq!(text(b"\xff\xfex\0=\0", "x", "\u{65e5}\u{1f600}"), b"\xff\xfe\xe5\x65\x3d\xd8\x00\xde=\0");
     // 0x83 0x5c is one Shift-JIS character whose second byte is a backslash.
     assert!(matches!(replace(b"\x83\x5cn", "\\n", "x", false), Err(EditError::Encoding(_))));
 }
@@ -43,7 +48,7 @@ fn a_miss_and_an_ambiguity_name_their_lines() {
     let error = replace(content, "= 1;", "= 2;", false).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`old` was found 2 times, at line 2, line 3; give more of the lines around it, or all=true to replace each"
+        "`old` was found 2 times; give more of the lines around the one that is meant, or all=true to replace each:\n     2\t    let value = 1;\n     3\t    let other = 1;"
     );
     let error = replace(content, "fn main() {\nlet value", "x", false).unwrap_err().to_string();
     assert!(error.contains("but for blanks"), "{error}");

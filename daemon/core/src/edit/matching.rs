@@ -1,7 +1,4 @@
-//! Finding text in bytes with line ends taken as equal, and the nearest lines when there is none.
-
-use super::Place;
-use crate::limits;
+//! Finding text in bytes with line ends taken as equal.
 
 /// A line end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,19 +120,19 @@ pub(super) fn find_all(content: &[u8], wanted: &[u8], classic: bool) -> Vec<(usi
 
 /// A match of `\n…` at the second half of `\r\n` is the match one byte earlier, or none.
 fn splits_line_end(content: &[u8], start: usize, wanted: &[u8]) -> bool {
-    wanted.first() == Some(&b'\n') && start > 0 && content[start - 1] == b'\r'
+    wanted.first() == Some(&b'\n') && start > 0 && content[start - 1..].starts_with(b"\r\n")
 }
 
 /// The same for a text of nothing but line ends.
 fn find_line_ends(content: &[u8], wanted: &[u8], classic: bool) -> Vec<(usize, usize)> {
     (0..content.len())
-        .filter(|start| !splits_line_end(content, *start, wanted) || classic)
+        .filter(|start| !splits_line_end(content, *start, wanted))
         .filter_map(|start| match_at(content, start, wanted, classic).map(|end| (start, end)))
         .collect()
 }
 
-/// Every place where `needle` stands, also overlapping ones (Knuth, Morris and Pratt).
-fn occurrences(content: &[u8], needle: &[u8]) -> Vec<usize> {
+/// Every place where `needle` stands, also overlapping ones.
+pub(super) fn occurrences(content: &[u8], needle: &[u8]) -> Vec<usize> {
     let mut table = vec![0_usize; needle.len()];
     let mut length = 0;
     for at in 1..needle.len() {
@@ -157,82 +154,4 @@ fn occurrences(content: &[u8], needle: &[u8]) -> Vec<usize> {
         }
     }
     hits
-}
-
-/// A hint when the text would match but for blanks.
-pub(super) fn blank_hint(content: &[u8], wanted: &[u8]) -> Option<String> {
-    let squeeze =
-        |bytes: &[u8]| -> Vec<u8> { bytes.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect() };
-    let wanted = squeeze(wanted);
-    if wanted.is_empty() || occurrences(&squeeze(content), &wanted).is_empty() {
-        return None;
-    }
-    Some(
-        "It would match but for blanks: copy indentation and line breaks exactly, without the line numbers."
-            .to_owned(),
-    )
-}
-
-/// The lines most like the first line of the wanted text that says something.
-pub(super) fn nearest_lines(content: &[u8], wanted: &[u8]) -> Vec<Place> {
-    let Some(line) =
-        wanted.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty())
-    else {
-        return Vec::new();
-    };
-    let mut scored: Vec<(usize, usize, &[u8])> = content
-        .split(|byte| *byte == b'\n')
-        .take(limits::EDIT_NEAREST_LINES_MAX)
-        .enumerate()
-        .map(|(index, text)| (likeness(line, text.trim_ascii()), index + 1, text))
-        .filter(|(score, ..)| *score >= 400)
-        .collect();
-    scored.sort_by_key(|(score, line, _)| (std::cmp::Reverse(*score), *line));
-    scored.truncate(limits::EDIT_PLACES_MAX);
-    scored.into_iter().map(|(_, line, text)| Place { line, text: shown_line(text) }).collect()
-}
-
-fn shown_line(text: &[u8]) -> String {
-    const SHOWN_BYTES: usize = 200;
-    let cut = &text[..text.len().min(SHOWN_BYTES)];
-    let mut shown = String::from_utf8_lossy(cut).trim_end().to_owned();
-    if text.len() > SHOWN_BYTES {
-        shown.push('…');
-    }
-    shown
-}
-
-/// How alike two lines are, in thousandths: the share of byte pairs they have in common. Long lines count by
-/// their start.
-pub fn likeness(a: &[u8], b: &[u8]) -> usize {
-    const COMPARED_BYTES: usize = 160;
-    let pairs = |text: &[u8]| -> Vec<[u8; 2]> {
-        let text = &text[..text.len().min(COMPARED_BYTES)];
-        let mut pairs: Vec<[u8; 2]> = text
-            .windows(2)
-            .map(|pair| [pair[0].to_ascii_lowercase(), pair[1].to_ascii_lowercase()])
-            .collect();
-        pairs.sort_unstable();
-        pairs
-    };
-    if a == b {
-        return 1_000;
-    }
-    let (a, b) = (pairs(a), pairs(b));
-    if a.is_empty() || b.is_empty() {
-        return 0;
-    }
-    let (mut i, mut j, mut common) = (0, 0, 0);
-    while i < a.len() && j < b.len() {
-        match a[i].cmp(&b[j]) {
-            std::cmp::Ordering::Less => i += 1,
-            std::cmp::Ordering::Greater => j += 1,
-            std::cmp::Ordering::Equal => {
-                common += 1;
-                i += 1;
-                j += 1;
-            }
-        }
-    }
-    2_000 * common / (a.len() + b.len())
 }

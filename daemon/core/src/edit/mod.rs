@@ -5,16 +5,25 @@
 //! * line ends match each other (`\n` in the wanted text matches `\r\n` in the file and the other way round),
 //!   and lines that are new get the line end that the file uses most;
 //! * what is the same at the start and at the end of old and new text is not touched, so that its line ends stay;
-//! * a byte order mark, a missing final newline and bytes that are not UTF-8 are kept;
+//! * a byte order mark, a missing final newline and bytes that are in no encoding are kept;
+//! * a text in UTF-16 or in an old encoding is matched as it is read, and only what is replaced is encoded; the
+//!   result is read again and must be the edited text, or nothing is changed;
+//! * U+FFFD, which stands for bytes that could not be read, is never put into a file;
 //! * an edit that matches nothing, or several times without `all`, changes nothing and names the nearest places.
 //!
-//! Deliberately absent: fuzzy matching (a near miss is told, never applied), UTF-16 (refused in words).
+//! Deliberately absent: fuzzy matching (a near miss is told, never applied).
 
 mod diff;
+mod encoded;
+mod likeness;
 mod matching;
+mod nearest;
+mod whole;
 
 pub use diff::unified_diff;
-pub use matching::likeness;
+pub use encoded::as_read;
+pub use likeness::likeness;
+pub use whole::{Kept, Whole, written_over};
 
 use crate::limits;
 use matching::{LineEnd, find_all, normalise};
@@ -60,17 +69,21 @@ pub enum EditError {
     #[error("`old` and `new` are the same but for line ends, which edit_file keeps: nothing was changed")]
     NoChange,
     /// No match.
-    #[error("`old` was not found.{}{}", hint.as_deref().map(|hint| format!(" {hint}")).unwrap_or_default(), nearest_text(nearest))]
+    #[error("`old` was not found.{}{}", hints.iter().map(|hint| format!(" {hint}")).collect::<String>(), miss_text(nearest, difference.as_ref()))]
     NotFound {
-        /// The lines that are most like the first line of `old`.
+        /// The lines that are most like the first line of `old`, or those of the block that is most like all of it.
         nearest: Vec<Place>,
+        /// Where that block first differs from `old`.
+        difference: Option<Difference>,
         /// What may be wrong.
-        hint: Option<String>,
+        hints: Vec<String>,
     },
     /// Several matches, and `all` was not said.
     #[error(
-        "`old` was found {count} times, at {}; give more of the lines around it, or all=true to replace each",
-        lines_text(places, *count)
+        "`old` was found {count} times; give more of the lines around the one that is meant, or all=true to replace \
+         each:{}{}",
+        lines_text(places),
+        if *count > places.len() { format!("\n… and {} more", count - places.len()) } else { String::new() }
     )]
     Ambiguous {
         /// How many.
@@ -83,33 +96,68 @@ pub enum EditError {
     Encoding(String),
 }
 
-fn nearest_text(nearest: &[Place]) -> String {
-    if nearest.is_empty() {
-        return String::new();
+/// The first line of a block that is not as in `old`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Its line in the file, from 1.
+    pub line: usize,
+    /// As it is in the file.
+    pub there: String,
+    /// As it is in `old`.
+    pub wanted: String,
+}
+
+fn miss_text(nearest: &[Place], difference: Option<&Difference>) -> String {
+    let mut text = match (nearest.is_empty(), difference) {
+        (true, _) => return String::new(),
+        (_, None) => format!(" Nearest lines:{}", lines_text(nearest)),
+        (_, Some(_)) => format!(" Most like it:{}", lines_text(nearest)),
+    };
+    if let Some(Difference { line, there, wanted }) = difference {
+        text.push_str(&format!(
+            "\nThe first difference is in line {line}:\n  file: {there}\n  old:  {wanted}"
+        ));
     }
-    let lines: Vec<String> =
-        nearest.iter().map(|place| format!("\n{:>6}\t{}", place.line, place.text)).collect();
-    format!(" Nearest lines:{}", lines.concat())
+    text
 }
 
-fn lines_text(places: &[Place], count: usize) -> String {
-    let lines: Vec<String> = places.iter().map(|place| format!("line {}", place.line)).collect();
-    let more = if count > places.len() { ", …" } else { "" };
-    format!("{}{more}", lines.join(", "))
+fn lines_text(places: &[Place]) -> String {
+    places.iter().map(|place| format!("\n{:>6}\t{}", place.line, place.text)).collect()
 }
 
-/// Replaces `old` by `new` in `content`: the one match, or each with `all`.
+/// Replaces `old` by `new` in `content`: the one match, or each with `all`. Both are text as it is read from the
+/// content (see [`as_read`]).
 pub fn replace(content: &[u8], old: &str, new: &str, all: bool) -> Result<Edited, EditError> {
     if old.is_empty() {
         return Err(EditError::OldEmpty);
     }
+    refuse_marks(old, new)?;
+    match encoded::opened(content) {
+        encoded::Opened::Bytes { takes_unicode } => {
+            if !takes_unicode && !new.is_ascii() {
+                return Err(not_only_ascii());
+            }
+            replace_bytes(content, old, new, all, true)
+        }
+        encoded::Opened::Broken(encoding) => Err(EditError::Encoding(format!(
+            "the file is {} with parts that are no characters: nothing was changed. Mend or convert it with a command",
+            encoding.name()
+        ))),
+        encoded::Opened::Text(text) => {
+            let edited = replace_bytes(text.text.as_bytes(), old, new, all, false)?;
+            text.put_back(content, &edited)
+        }
+    }
+}
+
+/// The same in bytes that are UTF-8, or that nobody can read (`is_raw`).
+fn replace_bytes(content: &[u8], old: &str, new: &str, all: bool, is_raw: bool) -> Result<Edited, EditError> {
     let ends = matching::line_ends(content);
     let old_text = normalise(old);
     let new_text = if ends.dominant.is_none() { new.as_bytes().to_vec() } else { normalise(new) };
     if old_text == new_text {
         return Err(EditError::NoChange);
     }
-    check_encoding(content, new)?;
     let found = choose(content, old, &old_text, all, ends.classic)?;
     let (lead, trail) = common_ends(&old_text, &new_text);
     let (old_mid, new_mid) =
@@ -118,13 +166,16 @@ pub fn replace(content: &[u8], old: &str, new: &str, all: bool) -> Result<Edited
         Some(end) => matching::with_line_end(new_mid, end),
         None => new_mid.to_vec(),
     };
+    let may_split = is_raw && std::str::from_utf8(content).is_err();
     let mut edited = Edited { bytes: Vec::with_capacity(content.len() + written.len()), spans: Vec::new() };
     let (mut copied, mut line, mut counted) = (0, 1, 0);
     for (start, _) in found {
         // The parts that stay are walked over in the file's own bytes, whose line ends may be longer.
         let from = matching::advance(content, start, &old_text[..lead], ends.classic);
         let to = matching::advance(content, from, old_mid, ends.classic);
-        guard_split_character(content, start)?;
+        if may_split {
+            guard_split_character(content, start)?;
+        }
         line += count_lines(&content[counted..from]);
         counted = from;
         edited.bytes.extend_from_slice(&content[copied..from]);
@@ -134,6 +185,27 @@ pub fn replace(content: &[u8], old: &str, new: &str, all: bool) -> Result<Edited
     }
     edited.bytes.extend_from_slice(&content[copied..]);
     Ok(edited)
+}
+
+/// A replacement mark stands for bytes that could not be read; written, it would take their place.
+fn refuse_marks(old: &str, new: &str) -> Result<(), EditError> {
+    let marks = |text: &str| text.matches(char::REPLACEMENT_CHARACTER).count();
+    if marks(new) <= marks(old) {
+        return Ok(());
+    }
+    Err(EditError::Encoding(
+        "`new` has a replacement mark (\u{fffd}), which stands for bytes that could not be read, and is never written: \
+         leave it out, or write it as an escape of the language"
+            .to_owned(),
+    ))
+}
+
+fn not_only_ascii() -> EditError {
+    EditError::Encoding(
+        "the file is in no encoding that can be told, so only ASCII text can be put into it: nothing was changed. \
+         Convert the file first, or write the text in its own encoding with a command"
+            .to_owned(),
+    )
 }
 
 /// The matches to replace, in order.
@@ -146,7 +218,7 @@ fn choose(
 ) -> Result<Vec<(usize, usize)>, EditError> {
     let found = find_all(content, old_text, classic);
     if found.is_empty() {
-        return Err(not_found(content, old, old_text));
+        return Err(nearest::not_found(content, old, old_text, classic));
     }
     if all {
         return Ok(without_overlaps(&found));
@@ -168,7 +240,7 @@ fn choose(
     let places = found
         .iter()
         .take(limits::EDIT_PLACES_MAX)
-        .map(|(start, _)| Place { line: 1 + count_lines(&content[..*start]), text: String::new() })
+        .map(|(start, _)| nearest::place_of(content, *start))
         .collect();
     Err(EditError::Ambiguous { count: found.len(), places })
 }
@@ -198,30 +270,12 @@ fn common_ends(old: &[u8], new: &[u8]) -> (usize, usize) {
     (lead, trail)
 }
 
-/// Refuses what would put two encodings into one file.
-fn check_encoding(content: &[u8], new: &str) -> Result<(), EditError> {
-    if content.starts_with(&[0xff, 0xfe]) || content.starts_with(&[0xfe, 0xff]) {
-        return Err(EditError::Encoding(
-            "the file is UTF-16, which edit_file does not edit: nothing was changed. Convert it with a command first"
-                .to_owned(),
-        ));
-    }
-    if !new.is_ascii() && std::str::from_utf8(content).is_err() {
-        return Err(EditError::Encoding(
-            "the file is not UTF-8, so only ASCII text can be put into it without mixing encodings: nothing was \
-             changed. Convert the file, or write the text in its own encoding with a command"
-                .to_owned(),
-        ));
-    }
-    Ok(())
-}
-
 /// In an old double-byte encoding (Shift-JIS, GBK, Big5) the second byte of a character can look like ASCII. A
 /// match that may begin there is refused.
 fn guard_split_character(content: &[u8], start: usize) -> Result<(), EditError> {
     let Some(before) = start.checked_sub(1).and_then(|at| content.get(at)) else { return Ok(()) };
     let may_be_second = content.get(start).is_some_and(|byte| (0x40..=0x7e).contains(byte));
-    if *before < 0x81 || !may_be_second || std::str::from_utf8(content).is_ok() {
+    if *before < 0x81 || !may_be_second {
         return Ok(());
     }
     Err(EditError::Encoding(
@@ -231,24 +285,8 @@ fn guard_split_character(content: &[u8], start: usize) -> Result<(), EditError> 
     ))
 }
 
-fn not_found(content: &[u8], old: &str, old_text: &[u8]) -> EditError {
-    let hint = if old.contains('\u{fffd}') {
-        Some(
-            "It has replacement marks (\u{fffd}), which stand for bytes that are not UTF-8: leave those out."
-                .to_owned(),
-        )
-    } else if old.contains("[REDACTED:") {
-        Some("It has a redaction mark, which stands for a secret in the file: leave that out.".to_owned())
-    } else if !old.is_ascii() && std::str::from_utf8(content).is_err() {
-        Some("The file is not UTF-8: use only ASCII text of it.".to_owned())
-    } else {
-        matching::blank_hint(content, old_text)
-    };
-    EditError::NotFound { nearest: matching::nearest_lines(content, old_text), hint }
-}
-
 pub(crate) fn count_lines(bytes: &[u8]) -> usize {
-    bytes.iter().filter(|byte| **byte == b'\n').count()
+    memchr::memchr_iter(b'\n', bytes).count()
 }
 
 impl LineEnd {

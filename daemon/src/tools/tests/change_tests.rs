@@ -31,10 +31,10 @@ async fn an_edit_keeps_line_ends_and_other_bytes() {
         assert_eq!(end.outcome, CallOutcome::Ok, "{}", end.text);
         assert_eq!(bench.get("f"), *after);
     }
-    for before in [&b"\xff\xfex\0"[..], b"x \x93\xfa\x96{\n"] {
+    for before in [&b"\xff\xfex\0\0\xd8"[..], b"x \x93\xfa\x96{\n"] {
         bench.put("f", before);
         bench.read("f").await;
-        let end = bench.edit("f", "x", "\u{65e5}").await;
+        let end = bench.edit("f", "x", "\u{6708}").await;
         assert_eq!(end.error_class.as_deref(), Some("encoding"), "{}", end.text);
         assert_eq!(bench.get("f"), before);
     }
@@ -200,15 +200,33 @@ async fn a_failure_leaves_the_old_bytes_and_no_temp_files() {
 }
 
 #[tokio::test]
-async fn what_is_lost_by_a_whole_write_is_said() {
+async fn a_whole_write_keeps_mark_encoding_and_line_ends_and_says_so() {
     let mut bench = Bench::new();
     bench.put("f", b"\xef\xbb\xbfa\r\nb\r\n");
     bench.read("f").await;
     let end = bench.write("f", "a\nc\n").await;
-    assert_eq!(
-        end.text,
-        "Wrote f: 4 bytes, replaced, line ends were CRLF and are LF, the UTF-8 byte order mark is gone"
-    );
+    assert_eq!(end.text, "Wrote f: 9 bytes, replaced, byte order mark kept, line ends kept: CRLF");
+    assert_eq!(bench.get("f"), b"\xef\xbb\xbfa\r\nc\r\n");
+    bench.put("f", b"\xff\xfea\0\r\0\n\0");
+    bench.read("f").await;
+    let end = bench.write("f", "\u{65e5}\n").await;
+    assert_eq!(end.text, "Wrote f: 8 bytes, replaced, encoding kept: UTF-16LE, line ends kept: CRLF");
+    assert_eq!(bench.get("f"), b"\xff\xfe\xe5\x65\r\0\n\0");
+    // Mixed line ends are nobody's wish; what was given is written, and said.
+    bench.put("f", b"a\nb\r\n");
+    bench.read("f").await;
+    let end = bench.write("f", "a\nb\n").await;
+    assert_eq!(end.text, "Wrote f: 4 bytes, replaced, line ends were mixed and are LF");
+    bench.put("f", b"caf\xe9\n");
+    bench.read("f").await;
+    let end = bench.write("f", "th\u{e9}\n").await;
+    assert_eq!(end.text, "Wrote f: 4 bytes, replaced, encoding kept: windows-1252");
+    assert_eq!(bench.get("f"), b"th\xe9\n");
+    for content in ["th\u{65e5}\n", "th\u{fffd}\n"] {
+        let end = bench.write("f", content).await;
+        assert_eq!(end.error_class.as_deref(), Some("encoding"), "{}", end.text);
+        assert_eq!(bench.get("f"), b"th\xe9\n");
+    }
 }
 
 /// Somebody swaps the file for a link to the outside while the tool writes, 2,000 times; every tenth time nobody does,

@@ -2,6 +2,7 @@
 
 mod change_tests;
 mod command_tests;
+mod encoding_tests;
 mod path_tests;
 mod read_tests;
 mod registry_tests;
@@ -172,6 +173,7 @@ impl Bench {
             own: Arc::new(OwnFolders::new(["conf", "state", "run"].map(|folder| real.join(folder)))),
             scratch: real.join("scratch"),
             command_sandbox: NO_SANDBOX.to_owned(),
+            places: Arc::default(),
         };
         let root = path_bytes(&real.join("ws"));
         Self {

@@ -41,8 +41,28 @@ async fn what_is_unusual_about_a_file_is_said() {
         ("mixed", b"a\r\nb\n", "     1\ta\n     2\tb\n[lines end in LF and in CRLF]"),
         ("cr", b"a\rb\n", "     1\ta\u{240d}b\n[\u{240d} is a CR]"),
         ("bom", b"\xef\xbb\xbfa\n", "     1\ta\n[UTF-8 with byte order mark]"),
-        ("latin", b"caf\xe9\n", "     1\tcaf\u{fffd}\n[not UTF-8: \u{fffd} stands for other bytes]"),
+        (
+            "latin",
+            b"caf\xe9\n",
+            "     1\tcaf\u{e9}\n[read as windows-1252, a guess: there are too few letters to be sure]",
+        ),
+        (
+            "broken",
+            b"caf\xc3\xa9 \xff\n",
+            "     1\tcaf\u{e9} \u{fffd}\n[not UTF-8: \u{fffd} stands for other bytes]",
+        ),
         ("utf16", b"\xff\xfea\0\n\0", "     1\ta\n[UTF-16LE, shown as UTF-8]"),
+        (
+            "utf16-cr",
+            b"\xfe\xff\0a\0\r\0\n\x0a\0\0b",
+            "     1\ta\n     2\t\u{a00}b\n[UTF-16BE, shown as UTF-8; lines end in CRLF; no newline at the end]",
+        ),
+        ("bare16", b"a\0b\0\n\0", "     1\tab\n[UTF-16LE without byte order mark, shown as UTF-8]"),
+        (
+            "half16",
+            b"\xff\xfea\0\n\0b",
+            "     1\ta\n     2\t\u{fffd}\n[UTF-16LE, shown as UTF-8; not UTF-16LE: \u{fffd} stands for other bytes; no newline at the end]",
+        ),
         (
             "bin",
             b"\x7fELF\0\0",
@@ -115,7 +135,9 @@ async fn a_sparse_file_costs_nothing() {
     bench.put("text", format!("{}\n", "a".repeat(9_000)));
     std::fs::OpenOptions::new().write(true).open(bench.at("text")).unwrap().set_len(5 << 30).unwrap();
     let end = bench.run("read_file", json!({ "path": "text", "limit": 1 })).await;
-    assert!(end.text.contains("... more than 1 more lines; next offset 1"), "{}", &end.text[9_000..]);
+    assert!(end.text.contains("... 1 more lines; next offset 1"), "{}", &end.text[9_000..]);
+    let end = bench.run("read_file", json!({ "path": "text", "offset": 2 })).await;
+    assert_eq!(end.text, "Offset 2 is past the end: text has 2 lines.");
     assert!(began.elapsed().as_secs() < 2);
 }
 
