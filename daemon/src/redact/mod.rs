@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 /// Searches for a fixed set of secrets. Cheap when there are none.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Redactor {
     /// Forms by their first byte, the longest first.
     forms: BTreeMap<u8, Vec<Form>>,
@@ -24,6 +24,7 @@ pub struct Redactor {
     longest: usize,
 }
 
+#[derive(Clone)]
 struct Form {
     bytes: Vec<u8>,
     mark: String,

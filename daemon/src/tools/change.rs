@@ -13,6 +13,7 @@ use super::commit::{self, CommitError, Written};
 use super::{Tools, answer, args, blocking, neighbours, text};
 use crate::inspect::{self, Existing, Found, Missing, Workspace};
 use crate::ports::{BlobSource, CallContext};
+use crate::redact::Redactor;
 use agentd_core::command::{CallEnd, CallFault, Inspection};
 use agentd_core::edit;
 use agentd_core::event::{Binding, FileChange, PathFacts, PathOp, SeenFile};
@@ -24,6 +25,7 @@ use agentd_core::text::Charset;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read as _;
+use std::sync::Arc;
 
 /// What a call would do.
 struct Plan {
@@ -69,8 +71,12 @@ impl Wish {
 }
 
 /// The facts about a change, with the diff a person would be shown.
-pub(super) fn inspect(tools: &Tools, ctx: &CallContext) -> Result<Inspection, CallFault> {
-    let plan = plan(tools, ctx)?;
+pub(super) fn inspect(
+    tools: &Tools,
+    ctx: &CallContext,
+    redactor: &Redactor,
+) -> Result<Inspection, CallFault> {
+    let plan = plan(tools, ctx, redactor)?;
     let mut found =
         Inspection { paths: vec![plan.facts], sandbox: NO_SANDBOX.to_owned(), ..Inspection::default() };
     if let Some(change) = plan.change {
@@ -98,16 +104,16 @@ fn diff_as_read(label: &str, before: Option<&[u8]>, after: &[u8]) -> String {
 }
 
 /// Makes the change that was bound.
-pub(super) async fn run(tools: &Tools, ctx: &CallContext) -> CallEnd {
-    match make(tools, ctx).await {
+pub(super) async fn run(tools: &Tools, ctx: &CallContext, redactor: &Arc<Redactor>) -> CallEnd {
+    match make(tools, ctx, redactor).await {
         Ok(end) => end,
         Err(fault) => answer::from_fault(ctx, fault),
     }
 }
 
-async fn make(tools: &Tools, ctx: &CallContext) -> Result<CallEnd, CallFault> {
-    let (owned_tools, owned) = (tools.clone(), ctx.clone());
-    let plan = blocking(move || plan(&owned_tools, &owned)).await??;
+async fn make(tools: &Tools, ctx: &CallContext, redactor: &Arc<Redactor>) -> Result<CallEnd, CallFault> {
+    let (owned_tools, owned, redactor) = (tools.clone(), ctx.clone(), redactor.clone());
+    let plan = blocking(move || plan(&owned_tools, &owned, &redactor)).await??;
     let name = shown(&plan.facts.requested);
     let Some(change) = plan.change else {
         return Err(answer::out_of_reach(&plan.facts));
@@ -192,7 +198,7 @@ fn check_binding(ctx: &CallContext, change: &Change, name: &str) -> Result<(), C
     }
 }
 
-fn plan(tools: &Tools, ctx: &CallContext) -> Result<Plan, CallFault> {
+fn plan(tools: &Tools, ctx: &CallContext, redactor: &Redactor) -> Result<Plan, CallFault> {
     let wish = Wish::of(ctx)?;
     let path = wish.path();
     let looked = inspect::look(&tools.own, &ctx.session, &path, PathOp::Write)
@@ -215,7 +221,7 @@ fn plan(tools: &Tools, ctx: &CallContext) -> Result<Plan, CallFault> {
     if let Some(hash) = &hash {
         check_seen(ctx, &wish, &facts, hash)?;
     }
-    let (after, summary) = content_after(&wish, before.as_deref(), &target)?;
+    let (after, summary) = content_after(&wish, before.as_deref(), &target, redactor)?;
     if u64::try_from(after.len()).unwrap_or(u64::MAX) > limits::EDIT_MAX_BYTES {
         return Err(too_large(&shown(&path), after.len()));
     }
@@ -293,10 +299,13 @@ fn content_after(
     wish: &Wish,
     before: Option<&[u8]>,
     target: &Target,
+    redactor: &Redactor,
 ) -> Result<(Vec<u8>, String), CallFault> {
     match (wish, before) {
         (Wish::Edit(args), Some(before)) => {
-            let edited = edit::replace(before, &args.old, &args.new, args.all)
+            // What an error quotes is cut, so secrets go before that.
+            let quote = |line: &[u8]| redactor.redact_bytes(line).content;
+            let edited = edit::replace_quoting(before, &args.old, &args.new, args.all, &quote)
                 .map_err(|error| edit_fault(args, &error))?;
             let lines: Vec<String> =
                 edited.spans.iter().take(limits::EDIT_PLACES_MAX).map(|s| s.line.to_string()).collect();

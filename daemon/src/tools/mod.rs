@@ -72,17 +72,17 @@ impl Tools {
     /// words of a fault quote files, so they are redacted like any result.
     pub async fn inspect(&self, ctx: &CallContext, redactor: &Redactor) -> Result<Inspection, CallFault> {
         let redacted = |text: String| redactor.redact(&text).content;
-        match self.facts(ctx).await {
+        match self.facts(ctx, redactor).await {
             Ok(found) => Ok(Inspection { preview: found.preview.map(redacted), ..found }),
             Err(fault) => Err(CallFault { text: redacted(fault.text), ..fault }),
         }
     }
 
-    async fn facts(&self, ctx: &CallContext) -> Result<Inspection, CallFault> {
+    async fn facts(&self, ctx: &CallContext, redactor: &Redactor) -> Result<Inspection, CallFault> {
         match ctx.tool.as_str() {
             "read_file" | "list_dir" | "write_file" | "edit_file" => {
-                let (tools, ctx) = (self.clone(), ctx.clone());
-                blocking(move || tools.inspect_path(&ctx)).await?
+                let (tools, ctx, redactor) = (self.clone(), ctx.clone(), redactor.clone());
+                blocking(move || tools.inspect_path(&ctx, &redactor)).await?
             }
             "run_command" => command::inspect(ctx, &self.command_sandbox),
             _ => Ok(Inspection { sandbox: NO_SANDBOX.to_owned(), ..Inspection::default() }),
@@ -95,7 +95,7 @@ impl Tools {
         let mut end = match ctx.tool.as_str() {
             "read_file" => read_file::run(self, ctx, redactor).await,
             "list_dir" => list_dir::run(self, ctx).await,
-            "write_file" | "edit_file" => change::run(self, ctx).await,
+            "write_file" | "edit_file" => change::run(self, ctx, redactor).await,
             "read_artifact" => artifact::run(self, ctx).await,
             other => answer::failed(ctx, "unknown_tool", format!("{other} cannot be run here")),
         };
@@ -125,9 +125,9 @@ impl Tools {
         }
     }
 
-    fn inspect_path(&self, ctx: &CallContext) -> Result<Inspection, CallFault> {
+    fn inspect_path(&self, ctx: &CallContext, redactor: &Redactor) -> Result<Inspection, CallFault> {
         match ctx.tool.as_str() {
-            "write_file" | "edit_file" => change::inspect(self, ctx),
+            "write_file" | "edit_file" => change::inspect(self, ctx, redactor),
             "list_dir" => {
                 let args: args::ListDir = args::parse(ctx)?;
                 self.inspect_read(ctx, &PathBytes::from(args.path.as_deref().unwrap_or(".")), PathOp::List)

@@ -125,9 +125,24 @@ fn lines_text(places: &[Place]) -> String {
     places.iter().map(|place| format!("\n{:>6}\t{}", place.line, place.text)).collect()
 }
 
+/// A line of the file as an error may quote it: without its secrets. It is asked for whole lines, which are cut after
+/// that.
+pub type Quote<'a> = &'a dyn Fn(&[u8]) -> Vec<u8>;
+
 /// Replaces `old` by `new` in `content`: the one match, or each with `all`. Both are text as it is read from the
-/// content (see [`as_read`]).
+/// content (see [`as_read`]). Errors quote the file as it is.
 pub fn replace(content: &[u8], old: &str, new: &str, all: bool) -> Result<Edited, EditError> {
+    replace_quoting(content, old, new, all, &<[u8]>::to_vec)
+}
+
+/// The same with errors that quote the file through `quote`.
+pub fn replace_quoting(
+    content: &[u8],
+    old: &str,
+    new: &str,
+    all: bool,
+    quote: Quote<'_>,
+) -> Result<Edited, EditError> {
     if old.is_empty() {
         return Err(EditError::OldEmpty);
     }
@@ -137,28 +152,34 @@ pub fn replace(content: &[u8], old: &str, new: &str, all: bool) -> Result<Edited
             if !takes_unicode && !new.is_ascii() {
                 return Err(not_only_ascii());
             }
-            replace_bytes(content, old, new, all, true)
+            replace_bytes(content, (old, new), all, true, quote)
         }
         encoded::Opened::Broken(encoding) => Err(EditError::Encoding(format!(
             "the file is {} with parts that are no characters: nothing was changed. Mend or convert it with a command",
             encoding.name()
         ))),
         encoded::Opened::Text(text) => {
-            let edited = replace_bytes(text.text.as_bytes(), old, new, all, false)?;
+            let edited = replace_bytes(text.text.as_bytes(), (old, new), all, false, quote)?;
             text.put_back(content, &edited)
         }
     }
 }
 
 /// The same in bytes that are UTF-8, or that nobody can read (`is_raw`).
-fn replace_bytes(content: &[u8], old: &str, new: &str, all: bool, is_raw: bool) -> Result<Edited, EditError> {
+fn replace_bytes(
+    content: &[u8],
+    (old, new): (&str, &str),
+    all: bool,
+    is_raw: bool,
+    quote: Quote<'_>,
+) -> Result<Edited, EditError> {
     let ends = matching::line_ends(content);
     let old_text = normalise(old);
     let new_text = if ends.dominant.is_none() { new.as_bytes().to_vec() } else { normalise(new) };
     if old_text == new_text {
         return Err(EditError::NoChange);
     }
-    let found = choose(content, old, &old_text, all, ends.classic)?;
+    let found = choose(content, (old, &old_text), all, ends.classic, quote)?;
     let (lead, trail) = common_ends(&old_text, &new_text);
     let (old_mid, new_mid) =
         (&old_text[lead..old_text.len() - trail], &new_text[lead..new_text.len() - trail]);
@@ -211,14 +232,14 @@ fn not_only_ascii() -> EditError {
 /// The matches to replace, in order.
 fn choose(
     content: &[u8],
-    old: &str,
-    old_text: &[u8],
+    (old, old_text): (&str, &[u8]),
     all: bool,
     classic: bool,
+    quote: Quote<'_>,
 ) -> Result<Vec<(usize, usize)>, EditError> {
     let found = find_all(content, old_text, classic);
     if found.is_empty() {
-        return Err(nearest::not_found(content, old, old_text, classic));
+        return Err(nearest::not_found(content, old, old_text, classic, quote));
     }
     if all {
         return Ok(without_overlaps(&found));
@@ -240,7 +261,7 @@ fn choose(
     let places = found
         .iter()
         .take(limits::EDIT_PLACES_MAX)
-        .map(|(start, _)| nearest::place_of(content, *start))
+        .map(|(start, _)| nearest::place_of(content, *start, quote))
         .collect();
     Err(EditError::Ambiguous { count: found.len(), places })
 }

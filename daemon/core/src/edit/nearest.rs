@@ -1,6 +1,6 @@
 //! What to say when a text is not where it was thought to be: the place most like it, and what may be wrong.
 
-use super::{Difference, EditError, Place, count_lines, likeness::likeness, matching};
+use super::{Difference, EditError, Place, Quote, count_lines, likeness::likeness, matching};
 use crate::limits;
 use std::collections::HashMap;
 
@@ -8,87 +8,94 @@ use std::collections::HashMap;
 const SHOWN_BYTES: usize = 200;
 
 /// The line that has this byte.
-pub(super) fn place_of(content: &[u8], at: usize) -> Place {
+pub(super) fn place_of(content: &[u8], at: usize, quote: Quote<'_>) -> Place {
     let start = memchr::memrchr(b'\n', &content[..at]).map_or(0, |end| end + 1);
     let end = memchr::memchr(b'\n', &content[at..]).map_or(content.len(), |len| at + len);
     // The start of a match that begins with a line end is the line before it.
-    Place { line: 1 + count_lines(&content[..at]), text: shown_line(&content[start..end]) }
+    Place { line: 1 + count_lines(&content[..at]), text: shown_line(&quote(&content[start..end])) }
 }
 
-pub(super) fn not_found(content: &[u8], old: &str, old_text: &[u8], classic: bool) -> EditError {
-    let lines: Vec<&[u8]> = if classic {
-        content.split(|byte| *byte == b'\r').collect()
-    } else {
-        content.split(|byte| *byte == b'\n').take(limits::EDIT_NEAREST_LINES_MAX).collect()
-    };
+pub(super) fn not_found(
+    content: &[u8],
+    old: &str,
+    old_text: &[u8],
+    classic: bool,
+    quote: Quote<'_>,
+) -> EditError {
+    let end = if classic { b'\r' } else { b'\n' };
+    let lines = || content.split(move |byte| *byte == end);
     let wanted: Vec<&[u8]> = old_text.split(|byte| *byte == b'\n').collect();
     let mut hints = hints(content, old, old_text, classic);
-    let block = best_block(&lines, &wanted);
-    let Some(start) = block else {
-        return EditError::NotFound { nearest: nearest_lines(&lines, &wanted), difference: None, hints };
+    let Some(start) = best_block(lines(), &wanted) else {
+        let nearest = nearest_lines(lines().take(limits::EDIT_NEAREST_LINES_MAX), &wanted, quote);
+        return EditError::NotFound { nearest, difference: None, hints };
     };
-    let difference = first_difference(&lines, &wanted, start);
-    if let Some((line, there, wanted)) = difference {
-        hints.extend(indent_hint(there, wanted));
-        let (there, wanted) = visible_pair(there, wanted);
-        let nearest = block_places(&lines, start, wanted_len(old_text));
-        let difference = Some(Difference { line, there, wanted });
-        return EditError::NotFound { nearest, difference, hints };
+    let block: Vec<&[u8]> = lines().skip(start).take(wanted.len()).collect();
+    let Some((at, there, wanted_line)) = first_difference(&block, &wanted) else {
+        return EditError::NotFound { nearest: places(&block, start, 0, quote), difference: None, hints };
+    };
+    hints.extend(indent_hint(there, wanted_line));
+    let (there, wanted) = visible_pair(&quote(there), wanted_line);
+    let difference = Some(Difference { line: start + at + 1, there, wanted });
+    // The lines before the difference, where those at the start would not reach it.
+    let from = (at + 2).saturating_sub(limits::EDIT_PLACES_MAX);
+    EditError::NotFound { nearest: places(&block, start, from, quote), difference, hints }
+}
+
+/// Lines of a block that begins at line `start` (from 0), from the one at `from`.
+fn places(block: &[&[u8]], start: usize, from: usize, quote: Quote<'_>) -> Vec<Place> {
+    let shown = block.iter().enumerate().skip(from).take(limits::EDIT_PLACES_MAX);
+    let mut places: Vec<Place> =
+        shown.map(|(at, text)| Place { line: start + at + 1, text: shown_line(&quote(text)) }).collect();
+    // What follows a last line end is not part of the text.
+    if from + places.len() == block.len()
+        && places.len() > 1
+        && places.last().is_some_and(|p| p.text.is_empty())
+    {
+        places.pop();
     }
-    let nearest = block_places(&lines, start, wanted_len(old_text));
-    EditError::NotFound { nearest, difference: None, hints }
-}
-
-/// Lines of a text, a last line end not counted as one more.
-fn wanted_len(old_text: &[u8]) -> usize {
-    count_lines(old_text) + usize::from(old_text.last() != Some(&b'\n'))
-}
-
-fn block_places(lines: &[&[u8]], start: usize, len: usize) -> Vec<Place> {
-    let shown = len.min(limits::EDIT_PLACES_MAX);
-    (start..lines.len().min(start + shown))
-        .map(|index| Place { line: index + 1, text: shown_line(lines[index]) })
-        .collect()
+    places
 }
 
 /// Where a block begins (counted from 0) that shares most lines with the wanted ones, blanks at their ends not
 /// counted. Only for texts of several lines.
-fn best_block(lines: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
+fn best_block<'a>(lines: impl Iterator<Item = &'a [u8]>, wanted: &[&[u8]]) -> Option<usize> {
+    // A closing brace says nothing of the place, where there is anything else.
+    const TELLING_BYTES: usize = 4;
     if wanted.len() < 2 {
         return None;
     }
+    let longest = wanted.iter().map(|line| line.trim_ascii().len()).max()?;
     let mut by_text: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (index, line) in wanted.iter().enumerate() {
         let line = line.trim_ascii();
-        if !line.is_empty() {
+        if !line.is_empty() && line.len() >= TELLING_BYTES.min(longest) {
             by_text.entry(line).or_default().push(index);
         }
     }
     let mut votes: HashMap<usize, usize> = HashMap::new();
-    for (at, line) in lines.iter().enumerate() {
+    for (at, line) in lines.enumerate() {
         let line = line.trim_ascii();
         for index in by_text.get(line).into_iter().flatten().take(limits::EDIT_PLACES_MAX) {
             if let Some(start) = at.checked_sub(*index) {
-                // A long line says more than a closing brace.
                 *votes.entry(start).or_default() += line.len().min(SHOWN_BYTES);
             }
+        }
+        if votes.len() > limits::EDIT_NEAREST_LINES_MAX {
+            break;
         }
     }
     let best = votes.into_iter().max_by_key(|(start, votes)| (*votes, std::cmp::Reverse(*start)))?;
     let whole: usize = wanted.iter().map(|line| line.trim_ascii().len().min(SHOWN_BYTES)).sum();
-    // One shared brace does not make a place.
+    // One line of many does not make a place.
     (best.1 * 4 >= whole).then_some(best.0)
 }
 
-/// The first line of a block that is not the wanted one: its number from 1, and both lines.
-fn first_difference<'a>(
-    lines: &[&'a [u8]],
-    wanted: &[&'a [u8]],
-    start: usize,
-) -> Option<(usize, &'a [u8], &'a [u8])> {
+/// The first line of a block that is not the wanted one: which of them, and both lines.
+fn first_difference<'a>(block: &[&'a [u8]], wanted: &[&'a [u8]]) -> Option<(usize, &'a [u8], &'a [u8])> {
     let last = wanted.len() - 1;
     wanted.iter().enumerate().find_map(|(index, wanted)| {
-        let there = lines.get(start + index).copied().unwrap_or_default();
+        let there = block.get(index).copied().unwrap_or_default();
         let there = there.strip_suffix(b"\r").unwrap_or(there);
         let is_same = match index {
             // The first may begin and the last may end within a line.
@@ -96,24 +103,27 @@ fn first_difference<'a>(
             _ if index == last => there.starts_with(wanted),
             _ => there == *wanted,
         };
-        (!is_same).then_some((start + index + 1, there, *wanted))
+        (!is_same).then_some((index, there, *wanted))
     })
 }
 
 /// The lines most like the first line of the wanted text that says something.
-fn nearest_lines(lines: &[&[u8]], wanted: &[&[u8]]) -> Vec<Place> {
+fn nearest_lines<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+    wanted: &[&[u8]],
+    quote: Quote<'_>,
+) -> Vec<Place> {
     let Some(line) = wanted.iter().map(|line| line.trim_ascii()).find(|line| !line.is_empty()) else {
         return Vec::new();
     };
     let mut scored: Vec<(usize, usize, &[u8])> = lines
-        .iter()
         .enumerate()
-        .map(|(index, text)| (likeness(line, text.trim_ascii()), index + 1, *text))
+        .map(|(index, text)| (likeness(line, text.trim_ascii()), index + 1, text))
         .filter(|(score, ..)| *score >= 400)
         .collect();
     scored.sort_by_key(|(score, line, _)| (std::cmp::Reverse(*score), *line));
     scored.truncate(limits::EDIT_PLACES_MAX);
-    scored.into_iter().map(|(_, line, text)| Place { line, text: shown_line(text) }).collect()
+    scored.into_iter().map(|(_, line, text)| Place { line, text: shown_line(&quote(text)) }).collect()
 }
 
 fn shown_line(text: &[u8]) -> String {

@@ -72,3 +72,22 @@ fn one_line_is_answered_with_the_lines_most_like_it() {
     let told = self::told(&"abc ".repeat(100_000), "abd abd abd");
     assert!(told.len() < 600, "{}", told.len());
 }
+
+#[test]
+fn a_difference_far_down_is_shown_with_the_lines_around_it() {
+    let content: String = (1..=200_000).map(|n| format!("statement number {n};\n")).collect();
+    let old: String = (190_001..=190_020).map(|n| format!("statement number {n};\n")).collect();
+    let told = told(&content, &old.replace("number 190015", "numer 190015"));
+    assert!(
+        told.starts_with(
+            "`old` was not found. Most like it:\n190012\tstatement number 190012;\n190013\tstatement number 190013;"
+        ),
+        "{told}"
+    );
+    assert!(
+        told.ends_with(
+            "The first difference is in line 190015:\n  file: statement number 190015;\n  old:  statement numer 190015;"
+        ),
+        "{told}"
+    );
+}

@@ -43,7 +43,10 @@ pub fn written_over(before: &[u8], text: &str) -> Result<Whole, Unexpressible> {
     let body = &before[encoding.mark().len()..];
     let old = encoding.decode(body).text;
     let mut kept = Vec::new();
-    let mut text = std::borrow::Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text));
+    // A mark in the text is the one that is kept; where there was none, it is wanted.
+    let is_plain = encoding == Encoding::UTF8;
+    let bare = text.strip_prefix('\u{feff}').filter(|_| !is_plain).unwrap_or(text);
+    let mut text = std::borrow::Cow::Borrowed(bare);
     let (ends, new_ends) = (matching::line_ends(old.as_bytes()), matching::line_ends(text.as_bytes()));
     if ends.crlf > 0 && (ends.lf, ends.cr) == (0, 0) && new_ends.lf > 0 && new_ends.crlf == 0 {
         text = text.replace('\n', "\r\n").into();

@@ -143,12 +143,12 @@ fn read_page(tools: &Tools, ctx: &CallContext, redactor: &Redactor) -> Result<Pa
             "range",
             format!("Offset {offset} is past the end: {name} has {lines} lines."),
         ),
-        PageError::Late { line } => answer::fault(
+        PageError::Late { line, is_kept } => answer::fault(
             "slow",
             format!(
-                "Line {} of {name} was not reached in time; {line} lines were passed. The same call again goes on \
-                 from there, or take the part with a command.",
-                offset + 1
+                "Line {} of {name} was not reached in time; {line} lines were passed. {}take the part with a command.",
+                offset + 1,
+                if is_kept { "The same call again goes on from there, or " } else { "The file is changing: " },
             ),
         ),
     })?;

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) enum PageError {
     Io(std::io::Error),
     PastEnd { lines: u64 },
-    Late { line: u64 },
+    Late { line: u64, is_kept: bool },
 }
 
 impl From<std::io::Error> for PageError {
@@ -115,7 +115,7 @@ impl Request<'_> {
         match skipped? {
             Skipped::There => Ok(lines),
             Skipped::Ended { lines } => Err(PageError::PastEnd { lines }),
-            Skipped::Late { line } => Err(PageError::Late { line }),
+            Skipped::Late { line } => Err(PageError::Late { line, is_kept: self.key.is_some() }),
         }
     }
 
@@ -247,6 +247,7 @@ struct Facts {
     lone_cr: bool,
     invalid: bool,
     nul: bool,
+    escapes: bool,
     unended: bool,
 }
 
@@ -261,6 +262,8 @@ impl Facts {
             lone_cr: memchr::memchr(b'\r', body).is_some(),
             invalid: !is_exact,
             nul: memchr::memchr(0, body).is_some(),
+            escapes: memchr::memchr_iter(0x1b, body)
+                .any(|at| matches!(body.get(at + 1..at + 3), Some(b"$B" | b"$@"))),
             unended,
         }
     }
@@ -271,6 +274,7 @@ impl Facts {
         self.lone_cr |= line.lone_cr;
         self.invalid |= line.invalid;
         self.nul |= line.nul;
+        self.escapes |= line.escapes;
         self.unended = line.unended;
     }
 
@@ -286,6 +290,9 @@ impl Facts {
         }
         if self.nul {
             notes.push("\u{2400} is a NUL".to_owned());
+        }
+        if self.escapes {
+            notes.push("has the escapes of ISO-2022-JP, which is not decoded here".to_owned());
         }
         if self.invalid {
             notes.push(format!("not {}: \u{fffd} stands for other bytes", encoding.name()));

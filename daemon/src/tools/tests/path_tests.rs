@@ -31,7 +31,8 @@ impl Bench {
             let Ok(text) = std::str::from_utf8(path.as_bytes()) else {
                 panic!("a write row that is not UTF-8")
             };
-            self.tools.inspect_path(&self.call(tool, &json!({ "path": text, "content": "x" })))
+            self.tools
+                .inspect_path(&self.call(tool, &json!({ "path": text, "content": "x" })), &self.redactor)
         } else {
             self.tools.inspect_read(&self.call(tool, &json!({})), path, op)
         };

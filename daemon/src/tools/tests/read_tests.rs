@@ -119,6 +119,10 @@ async fn a_long_line_in_the_middle_ends_the_page_before_it() {
     let end = bench.run("read_file", json!({ "path": "a.txt", "offset": 2 })).await;
     assert!(end.text.contains("line 3 is cut here: the whole line (10000000 bytes)"));
     assert!(end.text.ends_with("1 more lines; next offset 3"));
+    let whole = bench.store.blobs.lock().unwrap()[&end.artifacts[0].hash].clone();
+    assert!(whole == "x".repeat(10_000_000).into_bytes());
+    let args = json!({ "id": end.artifacts[0].artifact_id.as_str(), "offset": 9_999_990 });
+    assert_eq!(bench.run("read_artifact", args).await.text, "xxxxxxxxxx");
     let end = bench.run("read_file", json!({ "path": "a.txt", "offset": 3 })).await;
     assert_eq!(end.text, "     4\tfour");
 }
@@ -223,6 +227,11 @@ async fn a_secret_in_a_file_does_not_reach_the_result() {
     assert_eq!(end.error_class.as_deref(), Some("redaction_mark"));
     let end = bench.edit(".env", "KEY=secret-value-2", "KEY=1").await;
     assert!(end.text.contains("Nearest lines:\n     1\tKEY=[REDACTED:key]"), "{}", end.text);
+    // A quotation that is cut does not cut a secret in two.
+    let padded = format!("{} secret-value-1 is the key\n", "x".repeat(190));
+    bench.put("long", &padded);
+    let end = bench.edit("long", &format!("{} secret", "x".repeat(189) + "y"), "z").await;
+    assert!(end.text.contains("xxx") && !end.text.contains("secret-"), "{}", end.text);
     let ctx = bench.call("edit_file", &json!({ "path": ".env", "old": "OTHER=x", "new": "OTHER=y" }));
     let preview = bench.tools.inspect(&ctx, &bench.redactor).await.unwrap().preview.unwrap();
     assert!(preview.contains(" KEY=[REDACTED:key]\n-OTHER=x\n+OTHER=y\n"), "{preview}");
