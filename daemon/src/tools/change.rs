@@ -85,22 +85,31 @@ pub(super) fn inspect(
             None => String::new(),
         };
         let label = label.strip_prefix(&format!("{}/", shown(&ctx.session.root))).unwrap_or(&label);
-        let diff = diff_as_read(label, change.before.as_deref(), &change.after);
+        let diff = diff_as_read(label, change.before.as_deref(), &change.after, redactor);
         found.preview = Some(if diff.is_empty() { format!("{label}: no change") } else { diff });
         found.binding = Some(change.binding);
     }
     Ok(found)
 }
 
-/// The diff of what a reader sees, whatever encoding it is in.
-fn diff_as_read(label: &str, before: Option<&[u8]>, after: &[u8]) -> String {
+/// The diff of what a reader sees, whatever encoding it is in. Secrets go before its long lines are cut, unless that
+/// would hide the change.
+fn diff_as_read(label: &str, before: Option<&[u8]>, after: &[u8], redactor: &Redactor) -> String {
     let bytes = |content| match edit::as_read(content) {
         Some((encoding, text)) if encoding.charset != Charset::Utf8 => {
             Cow::Owned(text.into_owned().into_bytes())
         }
         _ => Cow::Borrowed(content),
     };
-    edit::unified_diff(label, before.map(bytes).as_deref(), &bytes(after))
+    let (before, after) = (before.map(bytes), bytes(after));
+    let bare = |content: &[u8]| redactor.redact_bytes(content).content;
+    if !redactor.is_empty() {
+        let diff = edit::unified_diff(label, before.as_deref().map(bare).as_deref(), &bare(&after));
+        if !diff.is_empty() {
+            return diff;
+        }
+    }
+    edit::unified_diff(label, before.as_deref(), &after)
 }
 
 /// Makes the change that was bound.

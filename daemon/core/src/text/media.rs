@@ -19,8 +19,8 @@ type Row = (&'static [u8], &'static str, Option<&'static str>, bool);
 const KINDS: &[Row] = &[
     (b"\x89PNG\r\n\x1a\n", "a PNG image", Some("image/png"), true),
     (b"\xff\xd8\xff", "a JPEG image", Some("image/jpeg"), true),
-    (b"GIF87a", "a GIF image", Some("image/gif"), true),
-    (b"GIF89a", "a GIF image", Some("image/gif"), true),
+    (b"GIF87a", "a GIF image", Some("image/gif"), false),
+    (b"GIF89a", "a GIF image", Some("image/gif"), false),
     (b"%PDF-", "a PDF document", Some("application/pdf"), true),
     (b"\x7fELF", "an ELF program or library", None, true),
     (b"PK\x03\x04", "a ZIP archive", None, true),

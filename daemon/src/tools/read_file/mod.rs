@@ -130,7 +130,9 @@ fn read_page(tools: &Tools, ctx: &CallContext, redactor: &Redactor) -> Result<Pa
     };
     let size = existing.size();
     let page = match (kind_of(&looked.head), looked.content) {
-        (Some(kind), _) if kind.mime.is_some() => media::page(&request, &file, size, &kind),
+        (Some(kind), content) if kind.mime.is_some() && !matches!(content, Content::Text(_)) => {
+            media::page(&request, &file, size, &kind)
+        }
         (_, Content::Empty) => Ok(Page { text: format!("{name} is empty (0 bytes)"), ..Page::default() }),
         (kind, Content::Binary) => {
             Ok(Page { text: media::describe(&name, size, &looked.head, kind.as_ref()), ..Page::default() })

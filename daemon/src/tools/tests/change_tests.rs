@@ -66,6 +66,29 @@ async fn modes_links_and_names_stay() {
 }
 
 #[tokio::test]
+async fn a_change_goes_to_the_very_name_and_never_to_a_look_alike() {
+    let mut bench = Bench::new();
+    let names = ["a b.txt", "a\u{a0}b.txt", "\u{e9}.txt", "e\u{301}.txt", "-n\n\"q\"", " lead", "trail "];
+    for name in names {
+        bench.put(name, "one\n");
+    }
+    for name in names {
+        let end = bench.edit(name, "one", name).await;
+        assert_eq!(end.outcome, CallOutcome::Ok, "{}", end.text);
+        let end = bench.write(name, &format!("two {name}\n")).await;
+        assert_eq!(end.outcome, CallOutcome::Ok, "{}", end.text);
+    }
+    for name in names {
+        assert_eq!(bench.get(name), format!("two {name}\n").into_bytes());
+    }
+    assert_eq!(bench.names().len(), names.len());
+    std::fs::remove_file(bench.at("\u{e9}.txt")).unwrap();
+    let end = bench.edit("\u{e9}.txt", "two", "three").await;
+    assert_eq!(end.error_class.as_deref(), Some("not_found"), "{}", end.text);
+    assert_eq!(bench.get("e\u{301}.txt"), "two e\u{301}.txt\n".as_bytes());
+}
+
+#[tokio::test]
 async fn a_new_file_gets_its_folders_and_an_ordinary_mode() {
     let mut bench = Bench::new();
     let end = bench.write("a/b/c.txt", "x\n").await;

@@ -134,6 +134,8 @@ async fn images_and_documents_become_artifacts_of_their_type() {
     assert_eq!((artifact.mime.as_str(), artifact.size_bytes, artifact.redactions), ("image/png", 33, 0));
     assert_eq!(bench.store.blobs.lock().unwrap()[&artifact.hash], png);
     assert_eq!(bench.read("named.txt").await.artifacts[0].mime, "application/pdf");
+    bench.put("words", "GIF89a is a format of pictures\n");
+    assert_eq!(bench.read("words").await.text, "     1\tGIF89a is a format of pictures");
     bench.redactor = Arc::new(Redactor::new([("key", b"enough to look".as_slice())]));
     let end = bench.read("named.txt").await;
     assert!(
