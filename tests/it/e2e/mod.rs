@@ -1,11 +1,13 @@
 //! One module for each promise to users; names of cases (A1, B3, …) stand beside the tests.
 
 mod attach;
+mod bounds;
 mod catalog;
 mod commands;
 mod crash;
 mod demo;
 mod frames;
+mod killed_write;
 mod large;
 mod models;
 mod pairing;
