@@ -193,9 +193,12 @@ pub const FOLDER_READ_MAX: usize = 100_000;
 pub const SNIFF_BYTES: usize = 8 * 1024;
 /// Bytes that are not ASCII, with their neighbours, by which an old encoding is told: more adds nothing but time.
 pub const DETECT_SAMPLE_BYTES: usize = 64 * 1024;
-/// So many bytes that are not ASCII are needed to be sure of an old encoding: a few words. Below it, a byte is as
-/// likely in several.
+/// So many bytes that are not ASCII are needed to be sure of an old encoding, where they stand alone among ASCII as in
+/// Latin scripts. Tried on sentences in fourteen encodings: none was taken for another with these many.
 pub const DETECT_SURE_BYTES: usize = 12;
+/// The same where they stand side by side, as in other scripts: with 35 a few Russian words were still taken for
+/// Hebrew.
+pub const DETECT_SURE_DENSE_BYTES: usize = 40;
 /// Bytes of a file that file tools do not change by which its encoding is told; smaller files are looked at whole.
 pub const DETECT_HEAD_BYTES: u64 = 1024 * 1024;
 /// Bytes of an image or a document that becomes an artifact: what providers take at most (PDF 32 MB).

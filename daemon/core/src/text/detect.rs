@@ -192,7 +192,14 @@ impl Detector {
         let found = guess(&self.sample);
         let is_cut = self.sample.len() >= limits::DETECT_SAMPLE_BYTES;
         let is_clean = is_cut || !found.decode_without_bom_handling(&self.sample).1;
-        let has_enough = self.others >= limits::DETECT_SURE_BYTES;
+        let side_by_side =
+            self.sample.windows(2).filter(|pair| !pair[0].is_ascii() && !pair[1].is_ascii()).count();
+        let wanted = if side_by_side * 3 > self.others {
+            limits::DETECT_SURE_DENSE_BYTES
+        } else {
+            limits::DETECT_SURE_BYTES
+        };
+        let has_enough = self.others >= wanted;
         let is_sure = has_enough && is_clean && guess(&self.sample[..self.sample.len() / 2]) == found;
         (found, is_sure)
     }

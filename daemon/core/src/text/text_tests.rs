@@ -1,5 +1,8 @@
 use super::*;
-use encoding_rs::{BIG5, EUC_JP, EUC_KR, GB18030, GBK, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252};
+use encoding_rs::{
+    BIG5, EUC_JP, EUC_KR, GB18030, GBK, ISO_8859_2, KOI8_R, SHIFT_JIS, WINDOWS_1250, WINDOWS_1251,
+    WINDOWS_1252, WINDOWS_1253, WINDOWS_1254, WINDOWS_1255,
+};
 use proptest::prelude::*;
 
 const JAPANESE: &str = "設定ファイルを読み込みます。\nこの行はテストです。\nバックスラッシュ表示\n";
@@ -25,11 +28,82 @@ fn old_encodings_are_told_by_their_letters() {
         (RUSSIAN, WINDOWS_1251),
         (FRENCH, WINDOWS_1252),
     ] {
-        let bytes = Encoding { charset: Charset::Legacy(encoding), has_mark: false }.encode(text).unwrap();
+        let text = text.repeat(2);
+        let bytes = Encoding { charset: Charset::Legacy(encoding), has_mark: false }.encode(&text).unwrap();
         let found = found(&bytes);
         assert_eq!(found.encoding.charset, Charset::Legacy(encoding), "{text}");
         assert_eq!(found.ground, Ground::Letters { is_sure: true }, "{text}");
         assert_eq!(found.encoding.decode(&bytes).text, text);
+    }
+}
+
+/// Sentences as they stand in comments; of each all runs of words are tried.
+const SENTENCES: &[(&str, &[&encoding_rs::Encoding])] = &[
+    (
+        "この関数は設定ファイルを読み込んで、結果を返します。エラーが発生した場合は例外を投げる。データベースへの接続を確認してください。ユーザー名とパスワードが必要です。表示する項目の一覧。",
+        &[SHIFT_JIS, EUC_JP],
+    ),
+    (
+        "此函数读取配置文件并返回结果。如果发生错误则抛出异常。请检查数据库连接。需要用户名和密码。显示项目列表。这是一个测试程序，用于检查编码是否正确。",
+        &[GBK],
+    ),
+    (
+        "此函數讀取設定檔並傳回結果。如果發生錯誤則擲出例外。請檢查資料庫連線。需要使用者名稱和密碼。顯示項目清單。",
+        &[BIG5],
+    ),
+    (
+        "이 함수는 설정 파일을 읽고 결과를 반환합니다. 오류가 발생하면 예외를 던집니다. 데이터베이스 연결을 확인하십시오. 사용자 이름과 암호가 필요합니다.",
+        &[EUC_KR],
+    ),
+    (
+        "Эта функция читает файл настроек и возвращает результат. Если возникает ошибка, бросается исключение. Проверьте соединение с базой данных.",
+        &[WINDOWS_1251, KOI8_R],
+    ),
+    (
+        "Cette fonction lit le fichier de paramètres et renvoie le résultat. Si une erreur se produit, une exception est levée. L'été dernier, où étaient les élèves? Déjà répété, naïf, garçon, forêt, hôtel.",
+        &[WINDOWS_1252],
+    ),
+    (
+        "Diese Funktion liest die Datei und gibt das Ergebnis zurück. Prüfen Sie die Verbindung. Größe, Straße, über, für, Schlüssel, Übersicht, können, müssen, ändern, löschen, öffnen, schließen.",
+        &[WINDOWS_1252],
+    ),
+    (
+        "Ta funkcja czyta plik ustawień i zwraca wynik. Jeśli wystąpi błąd, zostanie zgłoszony wyjątek. Sprawdź połączenie z bazą danych. Nazwa użytkownika i hasło są wymagane. Żółć, gęś, źdźbło, łódź.",
+        &[WINDOWS_1250, ISO_8859_2],
+    ),
+    (
+        "Αυτή η συνάρτηση διαβάζει το αρχείο ρυθμίσεων και επιστρέφει το αποτέλεσμα. Ελέγξτε τη σύνδεση με τη βάση δεδομένων.",
+        &[WINDOWS_1253],
+    ),
+    (
+        "Bu işlev ayar dosyasını okur ve sonucu döndürür. Bir hata oluşursa istisna fırlatılır. Veritabanı bağlantısını kontrol edin. Kullanıcı adı ve şifre gereklidir. Çalışıyor, güncellendi, öğrenci.",
+        &[WINDOWS_1254],
+    ),
+    ("פונקציה זו קוראת את קובץ ההגדרות ומחזירה את התוצאה. בדוק את החיבור למסד הנתונים.", &[WINDOWS_1255]),
+];
+
+#[test]
+fn what_is_taken_for_sure_is_right() {
+    for (text, encodings) in SENTENCES {
+        let words: Vec<&str> = text.split_inclusive([' ', '。', '、', '，']).collect();
+        for encoding in *encodings {
+            let encoding = Encoding { charset: Charset::Legacy(encoding), has_mark: false };
+            let (mut tried, mut sure) = (0, 0);
+            for (from, to) in
+                (0..words.len()).flat_map(|from| (from + 1..=words.len()).map(move |to| (from, to)))
+            {
+                let line = format!("// {}\nint x = 1;\n", words[from..to].concat());
+                let bytes = encoding.encode(&line).unwrap();
+                let Content::Text(found) = detect(&bytes) else { panic!("{line}") };
+                tried += 1;
+                if found.ground == (Ground::Letters { is_sure: true }) {
+                    sure += 1;
+                    assert_eq!(found.encoding.decode(&bytes).text, line, "{}", encoding.name());
+                }
+            }
+            // And a few sentences are enough.
+            assert!(sure * 10 > tried, "{}: {sure} of {tried}", encoding.name());
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use agentd_core::text::{Charset, Encoding};
 use proptest::prelude::*;
 use std::io::Write as _;
 
-const JAPANESE: &str = "設定ファイルを読み込みます。\r\n表示のテスト x = 1\r\n";
+const JAPANESE: &str = "設定ファイルを読み込みます。接続を確認してください。\r\n表示のテスト x = 1\r\n";
 
 /// Shift_JIS of [`JAPANESE`].
 fn shift_jis(text: &str) -> Vec<u8> {
@@ -40,7 +40,7 @@ async fn a_shift_jis_file_is_read_and_edited_as_text() {
     let end = bench.read("f").await;
     assert_eq!(
         end.text,
-        "     1\t設定ファイルを読み込みます。\n     2\t表示のテスト x = 1\n[read as Shift_JIS, by detection; lines end in CRLF]"
+        "     1\t設定ファイルを読み込みます。接続を確認してください。\n     2\t表示のテスト x = 1\n[read as Shift_JIS, by detection; lines end in CRLF]"
     );
     let end = bench.run("read_file", json!({ "path": "f", "offset": 1 })).await;
     assert!(end.text.starts_with("     2\t表示のテスト x = 1\n[read as Shift_JIS"), "{}", end.text);
@@ -111,7 +111,11 @@ async fn letters_beyond_what_was_looked_at_are_read_by_their_page() {
     }
     file.write_all(&shift_jis(&JAPANESE.repeat(20))).unwrap();
     let end = bench.run("read_file", json!({ "path": "log", "offset": 449_999, "limit": 2 })).await;
-    assert!(end.text.contains("450001\t設定ファイルを読み込みます。"), "{}", end.text);
+    assert!(
+        end.text.contains("450001\t設定ファイルを読み込みます。接続を確認してください。"),
+        "{}",
+        end.text
+    );
     assert!(end.text.contains("[read as Shift_JIS from this page on, by detection;"), "{}", end.text);
     assert!(bench.read("log").await.text.ends_with("next offset 200"));
 }
