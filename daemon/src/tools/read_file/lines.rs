@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Lines<'a> {
     file: &'a File,
     newline: &'static [u8],
+    /// Bytes read at once; even.
+    chunk: usize,
     buffer: Vec<u8>,
     /// The part of the buffer that is still to come.
     from: usize,
@@ -51,7 +53,11 @@ pub(super) struct Left {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(file: &'a File, encoding: Encoding, at: u64) -> Self {
-        Self { file, newline: encoding.newline(), buffer: Vec::new(), from: 0, len: 0, base: at }
+        Self::in_chunks(file, encoding, at, limits::READ_CHUNK_BYTES)
+    }
+
+    fn in_chunks(file: &'a File, encoding: Encoding, at: u64, chunk: usize) -> Self {
+        Self { file, newline: encoding.newline(), chunk, buffer: Vec::new(), from: 0, len: 0, base: at }
     }
 
     /// The place of the next byte.
@@ -75,7 +81,7 @@ impl<'a> Lines<'a> {
         self.base += to_u64(self.len);
         (self.from, self.len) = (0, 0);
         if self.buffer.is_empty() {
-            self.buffer = vec![0; limits::READ_CHUNK_BYTES];
+            self.buffer = vec![0; self.chunk];
         }
         // Full but at the end, so that no character of two bytes is cut.
         while self.len < self.buffer.len() {
@@ -250,3 +256,7 @@ pub(super) enum Rest {
 fn to_u64(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+#[path = "lines_tests.rs"]
+mod tests;
