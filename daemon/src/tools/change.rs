@@ -369,14 +369,22 @@ fn in_old_form(args: &args::WriteFile, before: Option<&[u8]>) -> Result<(Vec<u8>
 
 /// What a whole new content does to the line ends of the old one.
 fn lost(before: Option<&[u8]>, after: &[u8]) -> String {
-    let text = |content| edit::as_read(content).map(|(_, text)| text.into_owned().into_bytes());
+    let text = |content| edit::as_read(content).map(|(_, text)| text.into_owned());
     let (Some(before), Some(after)) = (before.and_then(text), text(after)) else { return String::new() };
-    let (before, after) = (before.as_slice(), after.as_slice());
-    let (old, new) = (edit::line_ends_in_words(before), edit::line_ends_in_words(after));
-    if old != new && before.contains(&b'\n') && after.contains(&b'\n') {
-        return format!(", line ends were {} and are {}", old.unwrap_or("LF"), new.unwrap_or("LF"));
+    let has_lines = |text: &str| text.contains(['\n', '\r']);
+    if !has_lines(&before) || after.is_empty() {
+        return String::new();
     }
-    String::new()
+    let mut notes = String::new();
+    let words = |text: &str| edit::line_ends_in_words(text.as_bytes());
+    if words(&before) != words(&after) && has_lines(&after) {
+        let (old, new) = (words(&before).unwrap_or("LF"), words(&after).unwrap_or("LF"));
+        notes.push_str(&format!(", line ends were {old} and are {new}"));
+    }
+    if before.ends_with(['\n', '\r']) && !after.ends_with(['\n', '\r']) {
+        notes.push_str(", the newline at the end is gone");
+    }
+    notes
 }
 
 /// A redaction mark stands for a secret in the file, a replacement mark for bytes that could not be read; written

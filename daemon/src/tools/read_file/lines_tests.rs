@@ -27,6 +27,7 @@ fn split(content: &[u8], newline: &[u8]) -> Vec<Vec<u8>> {
 const FOREVER: Duration = Duration::from_secs(600);
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
     #[test]
     fn lines_are_those_of_the_plain_way_whatever_the_chunks(
         units in prop::collection::vec(prop::sample::select(&[0x0a00_u16, 0x000a, 0x0a0a, 0x6161, 0x0061, 0x6100][..]), 0..60),
@@ -63,7 +64,10 @@ proptest! {
                         whole.extend_from_slice(&piece);
                     }
                     whole.extend_from_slice(&piece);
-                    prop_assert_eq!(&whole, first.strip_suffix(encoding.newline()).unwrap_or(first));
+                    // Half a unit at the end makes no line end with the half before it.
+                    let is_even = first.len().is_multiple_of(encoding.newline().len());
+                    let bare = first.strip_suffix(encoding.newline()).filter(|_| is_even).unwrap_or(first);
+                    prop_assert_eq!(&whole, bare);
                     let left = lines.count_ahead().unwrap();
                     prop_assert!(left.is_all);
                     prop_assert_eq!(left.lines, to_u64(rest.len() - 1));

@@ -240,6 +240,13 @@ async fn a_whole_write_keeps_mark_encoding_and_line_ends_and_says_so() {
     bench.read("f").await;
     let end = bench.write("f", "a\nb\n").await;
     assert_eq!(end.text, "Wrote f: 4 bytes, replaced, line ends were mixed and are LF");
+    bench.put("f", b"a\rb\r");
+    bench.read("f").await;
+    let end = bench.write("f", "a\nb").await;
+    assert_eq!(
+        end.text,
+        "Wrote f: 3 bytes, replaced, line ends were CR and are LF, the newline at the end is gone"
+    );
     bench.put("f", b"caf\xe9\n");
     bench.read("f").await;
     let end = bench.write("f", "th\u{e9}\n").await;
