@@ -34,6 +34,10 @@ pub const SUPERVISOR_KILL_AFTER_MS: u64 = 5_000;
 pub const SUPERVISOR_WORD_MS: u64 = 1_000;
 /// Bytes read from a command at once, and the size asked for its pipe: few switches under a flood.
 pub const PIPE_READ_BYTES: usize = 256 * 1024;
+/// Bytes of output up to which the order of stdout and stderr is exact, write by write; each write costs a switch.
+pub const EXACT_ORDER_BYTES: usize = 64 * 1024;
+/// Bytes kept of the end of stderr, beside the output: it says why a command failed, whatever stdout prints after it.
+pub const STDERR_END_BYTES: usize = 2 * 1024;
 /// Bytes of running output handed on at once.
 pub const OUTPUT_CHUNK_BYTES: usize = 64 * 1024;
 /// Attempts at one model call (`retry.max_attempts`).

@@ -5,6 +5,7 @@
 
 use super::job::{JOB_MARK, JobSpec};
 use super::sandbox::{SandboxSpec, apply_sandbox};
+use super::streams::WriteEnds;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
@@ -42,13 +43,14 @@ struct Plan<'a> {
     umask: Option<u32>,
     sandbox: &'a SandboxSpec,
     null: OwnedFd,
-    output: RawFd,
+    out: RawFd,
+    err: RawFd,
     status: RawFd,
     parent: i32,
 }
 
-/// Starts the command of a spec with `output` as its stdout and stderr. The error says why it never ran.
-pub(super) fn start(spec: &JobSpec, job: &Path, output: &OwnedFd) -> Result<Pid, String> {
+/// Starts the command of a spec with these streams. The error says why it never ran.
+pub(super) fn start(spec: &JobSpec, job: &Path, streams: &WriteEnds) -> Result<Pid, String> {
     let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     let command = CString::new(&spec.command[..]).map_err(|_| "the command holds a zero byte".to_owned())?;
     let cwd =
@@ -75,7 +77,8 @@ pub(super) fn start(spec: &JobSpec, job: &Path, output: &OwnedFd) -> Result<Pid,
         umask: spec.umask,
         sandbox: &spec.sandbox,
         null,
-        output: output.as_raw_fd(),
+        out: streams.out.as_raw_fd(),
+        err: streams.err.as_raw_fd(),
         status: status_write.as_raw_fd(),
         parent: rustix::process::getpid().as_raw_nonzero().get(),
     };
@@ -151,8 +154,8 @@ unsafe fn prepare(plan: &Plan<'_>) -> Result<(), (Step, i32)> {
             return Err((Step::Parent, libc::ESRCH));
         }
         step(libc::dup2(plan.null.as_raw_fd(), 0), Step::Stdio)?;
-        step(libc::dup2(plan.output, 1), Step::Stdio)?;
-        step(libc::dup2(plan.output, 2), Step::Stdio)?;
+        step(libc::dup2(plan.out, 1), Step::Stdio)?;
+        step(libc::dup2(plan.err, 2), Step::Stdio)?;
         if let Some(mask) = plan.umask {
             libc::umask(mask);
         }

@@ -13,13 +13,14 @@
 use super::child;
 use super::error::ProcessError;
 use super::job::{IdRecord, JobEnd, JobFolder, JobResult, JobSpec};
+use super::marks::Marks;
 use super::procfs::{ProcId, Stat};
 use super::spool_writer::SpoolWriter;
+use super::streams::Streams;
 use super::{sys, told, tree};
-use agentd_core::limits::{DRAIN_MS, KILL_WAIT_MS, LEFTOVER_GRACE_MS, PIPE_READ_BYTES};
+use agentd_core::limits::{DRAIN_MS, KILL_WAIT_MS, LEFTOVER_GRACE_MS};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus, wait};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -88,14 +89,14 @@ fn supervise(folder: &JobFolder, spec: &JobSpec, signals: OwnedFd) -> i32 {
     let begun = Instant::now();
     let reserved = folder.reserve_result();
     let mut spool = SpoolWriter::create(folder.path(), spec.spool_max_bytes);
-    let (pipe, started) = match output_pipe() {
+    let (streams, started) = match Streams::open() {
         Err(error) => (None, Err(format!("no pipe could be made: {error}"))),
-        Ok((read, write)) => (Some(read), child::start(spec, folder.path(), &write)),
+        Ok((streams, ends)) => (Some(streams), child::start(spec, folder.path(), &ends)),
     };
     let mut result = match started {
         Err(why) => JobResult { end: JobEnd::Refused { why }, ..JobResult::empty() },
         Ok(leader) => {
-            let mut run = Run::new(leader, pipe, signals, spool);
+            let mut run = Run::new(leader, streams, signals, spool);
             run.until_leader_ends(begun, spec);
             run.end_the_rest();
             let result = run.result(spec);
@@ -123,15 +124,6 @@ fn supervise(folder: &JobFolder, spec: &JobSpec, signals: OwnedFd) -> i32 {
     }
 }
 
-/// One pipe for stdout and stderr, so that their order stays. Only our end is non-blocking.
-fn output_pipe() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    rustix::io::ioctl_fionbio(&read, true)?;
-    // Fewer switches under a flood. The user's share of pipe memory may be used up; then it stays as it is.
-    let _ = fcntl_setpipe_size(&read, PIPE_READ_BYTES);
-    Ok((read, write))
-}
-
 impl JobResult {
     fn empty() -> Self {
         Self {
@@ -144,6 +136,8 @@ impl JobResult {
             leftover_killed: 0,
             left_alive: 0,
             spool_error: None,
+            stderr_end: String::new(),
+            ends_in_stderr: false,
             sandbox_layers: Vec::new(),
         }
     }
@@ -153,11 +147,10 @@ impl JobResult {
 struct Run {
     leader: Pid,
     leader_end: Option<WaitStatus>,
-    /// None once its end was reached.
-    pipe: Option<OwnedFd>,
+    streams: Option<Streams>,
     signals: OwnedFd,
     spool: SpoolWriter,
-    buffer: Vec<u8>,
+    marks: Marks,
     /// Some descendant is not reaped yet.
     children: bool,
     stop_asked: bool,
@@ -169,14 +162,14 @@ struct Run {
 }
 
 impl Run {
-    fn new(leader: Pid, pipe: Option<OwnedFd>, signals: OwnedFd, spool: SpoolWriter) -> Self {
+    fn new(leader: Pid, streams: Option<Streams>, signals: OwnedFd, spool: SpoolWriter) -> Self {
         Self {
             leader,
             leader_end: None,
-            pipe,
+            streams,
             signals,
             spool,
-            buffer: vec![0; PIPE_READ_BYTES],
+            marks: Marks::default(),
             children: true,
             stop_asked: false,
             timed_out: false,
@@ -212,7 +205,11 @@ impl Run {
     fn end_the_rest(&mut self) {
         // What it wrote last may still be on its way through a filter, as in `cmd > >(tee log)`.
         let settled_at = Instant::now().checked_add(Duration::from_millis(DRAIN_MS));
-        while self.children && self.pipe.is_some() && !passed(settled_at) {
+        // Its writers must be the only ones, or the end of a stream is never seen.
+        if let Some(streams) = &mut self.streams {
+            streams.flow();
+        }
+        while self.children && self.streams.as_ref().is_some_and(Streams::is_open) && !passed(settled_at) {
             self.step(settled_at);
         }
         self.reap();
@@ -260,7 +257,8 @@ impl Run {
         let wait = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
         let (output, signal) = {
             let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
-            fds.extend(self.pipe.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+            let ready = self.streams.as_ref().filter(|streams| streams.is_open()).map(Streams::ready);
+            fds.extend(ready.as_ref().map(|ready| PollFd::new(ready, PollFlags::IN)));
             match poll(&mut fds, wait.as_ref()) {
                 Ok(_) => {}
                 Err(Errno::INTR) => return,
@@ -281,28 +279,14 @@ impl Run {
         }
     }
 
-    /// One buffer full. False: there is nothing more now.
+    /// A piece of each stream. False: there is nothing more now.
     fn read_once(&mut self) -> bool {
-        let Some(pipe) = self.pipe.as_ref() else { return false };
-        match rustix::io::read(pipe, &mut self.buffer[..]) {
-            Ok(0) => {
-                self.pipe = None;
-                false
-            }
-            Ok(len) => {
-                self.spool.push(self.buffer.get(..len).unwrap_or_default());
-                true
-            }
-            Err(Errno::INTR) => true,
-            Err(Errno::AGAIN) => false,
-            Err(_) => {
-                self.pipe = None;
-                false
-            }
-        }
+        let Some(streams) = self.streams.as_mut() else { return false };
+        let (marks, spool) = (&mut self.marks, &mut self.spool);
+        streams.read_once(|stream, bytes| marks.push(stream, bytes, spool))
     }
 
-    /// What is in the pipe now. Bounded also against a writer that could not be ended.
+    /// What is in the pipes now. Bounded also against a writer that could not be ended.
     fn drain(&mut self) {
         let until = Instant::now().checked_add(Duration::from_millis(DRAIN_MS));
         while self.read_once() && !passed(until) {}
@@ -343,6 +327,8 @@ impl Run {
             stopped: self.stopped,
             leftover_killed: count(self.ended.len().saturating_sub(self.left_alive)),
             left_alive: count(self.left_alive),
+            stderr_end: self.marks.stderr_end(),
+            ends_in_stderr: self.marks.is_in_stderr(),
             sandbox_layers: spec.sandbox.layers(),
             ..JobResult::empty()
         }

@@ -9,8 +9,9 @@ async fn exit_code_output_and_counts_are_those_of_the_command() {
     let bench = Bench::new();
     let (result, output) = bench.run("code", "echo out; echo err >&2; printf end; exit 3").await;
     assert_eq!(result.end, exited(3));
-    assert_eq!(output, b"out\nerr\nend");
-    assert_eq!((result.total_bytes, result.total_lines), (11, 3));
+    assert_eq!(output, b"out\n[stderr]\nerr\n[stdout]\nend");
+    assert_eq!((result.total_bytes, result.total_lines), (29, 5));
+    assert_eq!((result.stderr_end.as_str(), result.ends_in_stderr), ("err\n", false));
     assert!(!result.timed_out && !result.stopped);
     assert_eq!((result.leftover_killed, result.left_alive, result.spool_error), (0, 0, None));
     assert!(result.sandbox_layers.is_empty(), "no sandbox holds, and that is what is said");
@@ -221,4 +222,26 @@ async fn a_killed_supervisor_takes_its_command_along() {
     rustix::process::kill_process(super::tree::pid(supervisor.pid).unwrap(), rustix::process::Signal::KILL)
         .unwrap();
     until("the command's end", || procfs::stat(leader.pid).is_none_or(|stat| stat.ended()));
+}
+
+#[tokio::test]
+async fn the_order_of_both_streams_is_that_of_the_writes() {
+    let rows = [
+        "for i in $(seq 1 300); do echo o$i; echo e$i >&2; done",
+        "for i in $(seq 1 300); do printf 'o%s\\n' $i; printf 'e%s\\n' $i >&2; done",
+        "for i in $(seq 1 100); do /bin/echo o$i; sh -c \"echo e$i >&2\"; done",
+    ];
+    let wanted = |count: usize| -> String {
+        (1..=count).map(|at| format!("{}o{at}\n[stderr]\ne{at}\n", if at > 1 { "[stdout]\n" } else { "" })).collect()
+    };
+    for (row, count) in rows.into_iter().zip([300, 300, 100]) {
+        for round in 0..5 {
+            let bench = Bench::new();
+            let (result, output) = bench.run(&format!("order-{round}"), row).await;
+            assert_eq!(result.end, exited(0));
+            let output = String::from_utf8(output).unwrap();
+            assert!(output == wanted(count), "{row}: not in order:\n{output}");
+            assert!(result.ends_in_stderr);
+        }
+    }
 }

@@ -29,7 +29,7 @@ const SPEC_MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// `id` and `result` are a few hundred bytes and one reason. Against a file that a command put there.
 const RECORD_MAX_BYTES: u64 = 64 * 1024;
 /// Room on disk for a `result`; one block holds any.
-const RESULT_RESERVE_BYTES: u64 = 4 * 1024;
+const RESULT_RESERVE_BYTES: u64 = 16 * 1024;
 /// A `fault` is one sentence.
 const FAULT_MAX_BYTES: u64 = 4 * 1024;
 /// Set in the environment of every command, with the path of its job folder as value: by it a recovery finds
@@ -113,6 +113,12 @@ pub struct JobResult {
     pub left_alive: u32,
     /// Why output was not kept although it fits, if so (disk full).
     pub spool_error: Option<String>,
+    /// The last lines it wrote to stderr, as text, if any; bounded.
+    #[serde(default)]
+    pub stderr_end: String,
+    /// The output ends in a stretch of stderr.
+    #[serde(default)]
+    pub ends_in_stderr: bool,
     /// The sandbox layers that held; empty: none.
     pub sandbox_layers: Vec<String>,
 }

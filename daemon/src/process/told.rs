@@ -12,8 +12,8 @@ use std::process::ChildStdout;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::unix::pipe::Receiver;
 
-/// Longer than any result: its texts are one reason and one error.
-const LINE_MAX_BYTES: u64 = 16 * 1024;
+/// Longer than any result: its texts are a reason, an error and the end of stderr, escaped.
+const LINE_MAX_BYTES: u64 = 32 * 1024;
 
 /// Says a result. Best effort, and it never blocks: a stopped daemon must not hold its supervisors.
 pub(super) fn say(result: &JobResult) {

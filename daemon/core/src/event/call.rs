@@ -155,16 +155,13 @@ pub struct CallInspected {
 
 /// A list, or the one or none that older logs have in its place.
 fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<PathFacts>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        Many(Vec<PathFacts>),
-        One(Option<PathFacts>),
-    }
-    Ok(match Either::deserialize(from)? {
-        Either::Many(paths) => paths,
-        Either::One(path) => path.into_iter().collect(),
-    })
+    use serde::de::Error as _;
+    let found = match serde_json::Value::deserialize(from)? {
+        serde_json::Value::Null => return Ok(Vec::new()),
+        serde_json::Value::Array(paths) => paths,
+        one => vec![one],
+    };
+    found.into_iter().map(serde_json::from_value).collect::<Result<_, _>>().map_err(D::Error::custom)
 }
 
 /// A call was judged.
