@@ -5,11 +5,12 @@
 
 use super::Inner;
 use super::environment;
+use super::lease::Lease;
 use crate::ports::{CallContext, Delta, DeltaSource, EffectMessage};
 use crate::process::{JobEnd, JobOutcome, JobResult, JobSpec, Jobs, ProcessError, SandboxSpec, Spool};
 use crate::redact::Redactor;
 use crate::tools::command::{
-    CommandArgs, CommandEnding, CommandOutput, OutputBounds, command_args, command_binding, command_result,
+    CommandArgs, CommandEnding, CommandOutput, command_args, command_binding, command_result,
 };
 use agentd_core::command::{CallEnd, CallFault, Report};
 use agentd_core::event::{ArtifactStored, CallOutcome};
@@ -35,8 +36,11 @@ pub(super) async fn run(
     begin: Begin,
     messages: &mpsc::Sender<EffectMessage>,
 ) {
-    let end = run_to_end(wing, call, begin, messages).await;
+    let (end, lease) = run_to_end(wing, call, begin, messages).await;
     let _ = messages.send(EffectMessage::Report(Report::CallEnded(Box::new(end)))).await;
+    if let Some(lease) = lease {
+        lease.until_recorded().await;
+    }
 }
 
 async fn run_to_end(
@@ -44,25 +48,25 @@ async fn run_to_end(
     call: &CallContext,
     begin: Begin,
     messages: &mpsc::Sender<EffectMessage>,
-) -> CallEnd {
+) -> (CallEnd, Option<Lease>) {
     let args = match command_args(call) {
         Ok(args) => args,
-        Err(fault) => return refused(call, fault),
+        Err(fault) => return (refused(call, fault), None),
     };
     let Some(job) = call.job.clone() else {
-        return failed(call, "the call has no job folder");
+        return (failed(call, "the call has no job folder"), None);
     };
     let wish = wing.stops.of(&call.call_id);
     let lease = tokio::select! {
         lease = wing.lease(call, messages) => lease,
-        () = wish.asked(), if begin == Begin::Start => return not_begun(call),
+        () = wish.asked(), if begin == Begin::Start => return (not_begun(call), None),
     };
     if begin == Begin::Start {
         if wish.is_asked() {
-            return not_begun(call);
+            return (not_begun(call), None);
         }
         if let Err(end) = start(wing, call, &args, &job).await {
-            return *end;
+            return (*end, None);
         }
     }
     let redactor = wing.redactor(&call.session.session_id);
@@ -76,8 +80,7 @@ async fn run_to_end(
             () = &mut live => wait.await,
         }
     };
-    drop(lease);
-    ended(wing, call, &args, &job, outcome, &redactor).await
+    (ended(wing, call, &args, &job, outcome, &redactor).await, Some(lease))
 }
 
 async fn start(wing: &Inner, call: &CallContext, args: &CommandArgs, job: &str) -> Result<(), Box<CallEnd>> {
@@ -234,7 +237,7 @@ async fn finished(
     if let JobEnd::Refused { why } = &result.end {
         return failed(call, &format!("The command could not be started: {why}"));
     }
-    let bounds = OutputBounds::default();
+    let bounds = call.bounds;
     let spool = wing.parts.jobs.spool(job);
     let view = {
         let spool = spool.as_ref().ok().cloned();
@@ -259,6 +262,8 @@ async fn finished(
         total_lines: result.total_lines,
         killed_children: result.leftover_killed,
         artifact: artifact.as_ref().map(|stored| &stored.artifact_id),
+        stderr_end: &redactor.redact(&result.stderr_end).content,
+        ends_in_stderr: result.ends_in_stderr,
     };
     let formed = command_result(&output, bounds);
     let mut text = formed.text;

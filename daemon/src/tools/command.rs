@@ -8,6 +8,7 @@ use super::{answer, args, text};
 use crate::inspect;
 use crate::ports::CallContext;
 use agentd_core::command::{CallEnd, CallFault, Inspection};
+use agentd_core::context::ResultBounds;
 use agentd_core::event::{ArtifactStored, Binding, CallOutcome, Truncation};
 use agentd_core::ids::ArtifactId;
 use agentd_core::limits;
@@ -101,36 +102,10 @@ pub struct CommandOutput<'a> {
     pub killed_children: u32,
     /// Where the whole output is, if it was stored.
     pub artifact: Option<&'a ArtifactId>,
-}
-
-/// How much of an output is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutputBounds {
-    /// Lines of its start.
-    pub head_lines: usize,
-    /// Lines of its end.
-    pub tail_lines: usize,
-    /// Bytes in all.
-    pub max_bytes: usize,
-}
-
-impl Default for OutputBounds {
-    fn default() -> Self {
-        Self {
-            head_lines: limits::RESULT_HEAD_LINES,
-            tail_lines: limits::RESULT_TAIL_LINES,
-            max_bytes: limits::RESULT_MAX_BYTES,
-        }
-    }
-}
-
-impl OutputBounds {
-    /// Whether an output is larger than what is shown, so that the whole belongs into an artifact.
-    pub fn exceeded_by(&self, total_bytes: u64, total_lines: u64) -> bool {
-        let (lines, bytes) = (self.head_lines + self.tail_lines, self.max_bytes);
-        total_bytes > u64::try_from(bytes).unwrap_or(u64::MAX)
-            || total_lines > u64::try_from(lines).unwrap_or(u64::MAX)
-    }
+    /// The last lines of its standard error, redacted.
+    pub stderr_end: &'a str,
+    /// Its output ends in a stretch of standard error.
+    pub ends_in_stderr: bool,
 }
 
 /// The result of a command, for the model and for the event.
@@ -166,7 +141,7 @@ impl CommandResult {
 }
 
 /// Forms the result of a command.
-pub fn command_result(output: &CommandOutput<'_>, bounds: OutputBounds) -> CommandResult {
+pub fn command_result(output: &CommandOutput<'_>, bounds: ResultBounds) -> CommandResult {
     let (body, truncation) = body(output, bounds);
     let (first, outcome, class) = match output.ending {
         CommandEnding::Exited(0) => (None, CallOutcome::Ok, None),
@@ -194,6 +169,7 @@ pub fn command_result(output: &CommandOutput<'_>, bounds: OutputBounds) -> Comma
         1 => parts.push("[1 process it left running was killed]".to_owned()),
         count => parts.push(format!("[{count} processes it left running were killed]")),
     }
+    parts.extend(terminal_hint(output).map(str::to_owned));
     let (exit_code, signal) = match output.ending {
         CommandEnding::Exited(code) => (Some(code), None),
         CommandEnding::Signalled(signal) => (None, Some(signal)),
@@ -210,32 +186,125 @@ pub fn command_result(output: &CommandOutput<'_>, bounds: OutputBounds) -> Comma
 }
 
 /// The output, whole or by its two ends.
-fn body(output: &CommandOutput<'_>, bounds: OutputBounds) -> (String, Option<Truncation>) {
-    let is_whole = output.is_whole;
-    if is_whole && !bounds.exceeded_by(output.total_bytes, output.total_lines) {
-        return (clean(&[output.head, output.tail].concat()).trim_end_matches('\n').to_owned(), None);
+fn body(output: &CommandOutput<'_>, bounds: ResultBounds) -> (String, Option<Truncation>) {
+    if output.is_whole && !bounds.exceeded_by(output.total_bytes, output.total_lines) {
+        let text = clean(&[output.head, output.tail].concat()).trim_end_matches('\n').to_owned();
+        if text.len() <= bounds.max_bytes {
+            return (text, None);
+        }
     }
+    // Pictures of control characters take three bytes for one, so what fits as bytes may not fit as text.
+    let mut room = bounds.max_bytes.saturating_sub(MARK_BYTES).max(bounds.max_bytes / 2);
+    loop {
+        let (text, truncation) = both_ends(output, bounds, room);
+        if text.len() <= bounds.max_bytes || room < MARK_BYTES {
+            return (text, Some(truncation));
+        }
+        room = room * 3 / 4;
+    }
+}
+
+/// Room for the words between the two ends.
+const MARK_BYTES: usize = 160;
+
+fn both_ends(output: &CommandOutput<'_>, bounds: ResultBounds, room: usize) -> (String, Truncation) {
     let joined;
-    let (first, last): (&[u8], &[u8]) = if is_whole {
+    let (first, last): (&[u8], &[u8]) = if output.is_whole {
         joined = [output.head, output.tail].concat();
         (&joined, &joined)
     } else {
         (output.head, output.tail)
     };
-    let head = first_lines(first, bounds.head_lines, bounds.max_bytes / 2);
+    let tail_shown = |last: &[u8]| clean(last_lines(last, bounds.tail_lines, room / 2));
+    let stderr = lost_stderr(output, &tail_shown(last), room / 8);
+    let room = room - stderr.as_ref().map_or(0, String::len);
+    let head = first_lines(first, bounds.head_lines, room / 2);
     // The two ends of a whole must not overlap.
-    let last = if is_whole { &last[head.len()..] } else { last };
-    let tail = last_lines(last, bounds.tail_lines, bounds.max_bytes / 2);
+    let last = if output.is_whole { &last[head.len()..] } else { last };
+    let tail = last_lines(last, bounds.tail_lines, room / 2);
     let (head_lines, tail_lines) = (count_lines(head), count_lines(tail));
     let omitted_lines = output.total_lines.saturating_sub(head_lines + tail_lines);
     let mut mark = format!("... [truncated {omitted_lines} lines] ...");
     if let Some(artifact) = output.artifact {
         mark.push_str(&format!(" the whole output ({} bytes) is artifact {artifact}", output.total_bytes));
     }
+    let stream = stream_of_tail(head, tail, output.ends_in_stderr);
     let (head, tail) = (clean(head), clean(tail));
-    let text = [head.trim_end_matches('\n'), &mark, tail.trim_end_matches('\n')].join("\n");
+    let mut parts = vec![head.trim_end_matches('\n'), &mark];
+    parts.extend(stream);
+    parts.push(tail.trim_end_matches('\n'));
+    if let Some(stderr) = &stderr {
+        parts.extend(["[end of stderr]", stderr.trim_end_matches('\n')]);
+    }
     let truncation = Truncation { head_lines, tail_lines, omitted_lines, total_bytes: output.total_bytes };
-    (text, Some(truncation))
+    (parts.join("\n"), truncation)
+}
+
+const OUT_MARK: &[u8] = b"[stdout]";
+const ERR_MARK: &[u8] = b"[stderr]";
+
+/// The mark that a tail needs before it, where the line that would say its stream was left out.
+fn stream_of_tail(head: &[u8], tail: &[u8], ends_in_stderr: bool) -> Option<&'static str> {
+    let is_mark = |line: &&[u8]| *line == OUT_MARK || *line == ERR_MARK;
+    let lines = |bytes| <[u8]>::split(bytes, |byte| *byte == b'\n');
+    // Marks alternate: the first one in the tail says what was before it.
+    let begins_in_stderr = match lines(tail).find(is_mark) {
+        Some(mark) => mark == OUT_MARK,
+        None => ends_in_stderr,
+    };
+    let head_ends_in_stderr = lines(head).filter(is_mark).last().is_some_and(|mark| mark == ERR_MARK);
+    match (begins_in_stderr, head_ends_in_stderr) {
+        _ if lines(tail).next().is_some_and(|line| is_mark(&line)) => None,
+        (true, _) => Some("[stderr]"),
+        (false, true) => Some("[stdout]"),
+        (false, false) => None,
+    }
+}
+
+/// The end of standard error, where a command failed and what is shown does not have it.
+fn lost_stderr(output: &CommandOutput<'_>, tail: &str, room: usize) -> Option<String> {
+    if output.ending == CommandEnding::Exited(0) {
+        return None;
+    }
+    let end = last_lines(output.stderr_end.as_bytes(), usize::MAX, room);
+    let text = clean(end);
+    let last = text.lines().next_back().filter(|line| !line.trim().is_empty())?;
+    (!tail.lines().any(|line| line == last)).then_some(text)
+}
+
+/// What commands say that wanted a person at a terminal.
+const WANTED_TERMINAL: &[&str] = &[
+    "a terminal is required",
+    "Inappropriate ioctl for device",
+    "/dev/tty",
+    "not a tty",
+    "not a terminal",
+    "EOF when reading a line",
+    "EOFError",
+    "Host key verification failed",
+    "could not read Username",
+    "could not read Password",
+    "terminal prompts disabled",
+    "problem with the editor",
+    "no askpass program",
+    "Aborting commit due to empty commit message",
+    "must be run from a terminal",
+];
+
+/// Advice for a command that failed because nobody could answer it.
+fn terminal_hint(output: &CommandOutput<'_>) -> Option<&'static str> {
+    if !matches!(output.ending, CommandEnding::Exited(code) if code != 0) {
+        return None;
+    }
+    let said = [output.head, output.tail, output.stderr_end.as_bytes()];
+    let wanted = said.iter().any(|part| {
+        let text = String::from_utf8_lossy(part);
+        WANTED_TERMINAL.iter().any(|words| text.contains(words))
+    });
+    wanted.then_some(
+        "[it seems to have wanted a terminal or an answer: there is no terminal and standard input is empty. Give what it asks \
+         for as arguments, options or files (git commit -m, ssh -o BatchMode=yes, --yes)]",
+    )
 }
 
 /// Newlines, and one more if the end is not one.

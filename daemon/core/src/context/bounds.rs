@@ -40,6 +40,13 @@ impl ResultBounds {
         Self::fitting(wanted, usable, calls)
     }
 
+    /// Whether so much is more than what may be shown, so that the whole belongs into an artifact.
+    pub fn exceeded_by(&self, total_bytes: u64, total_lines: u64) -> bool {
+        let (lines, bytes) = (self.head_lines + self.tail_lines, self.max_bytes);
+        total_bytes > u64::try_from(bytes).unwrap_or(u64::MAX)
+            || total_lines > u64::try_from(lines).unwrap_or(u64::MAX)
+    }
+
     /// What fits a window of `usable` tokens beside `calls` calls in all.
     pub fn fitting(wanted: ResultLimits, usable: u64, calls: usize) -> Self {
         let bytes = |milli: u64| super::bytes_of(usable.saturating_mul(milli) / 1_000);

@@ -1,5 +1,6 @@
 use super::command::*;
 use super::*;
+use agentd_core::context::ResultBounds;
 use agentd_core::event::CallOutcome;
 
 fn output(ending: CommandEnding, bytes: &[u8]) -> CommandOutput<'_> {
@@ -14,11 +15,13 @@ fn output(ending: CommandEnding, bytes: &[u8]) -> CommandOutput<'_> {
         total_lines: newlines + open,
         killed_children: 0,
         artifact: None,
+        stderr_end: "",
+        ends_in_stderr: false,
     }
 }
 
 fn text(ending: CommandEnding, bytes: &[u8]) -> String {
-    command_result(&output(ending, bytes), OutputBounds::default()).text
+    command_result(&output(ending, bytes), ResultBounds::default()).text
 }
 
 #[test]
@@ -34,10 +37,10 @@ fn results_have_the_forms_of_the_contract() {
     );
     assert_eq!(text(CommandEnding::Interrupted, b""), "Interrupted; output so far:\n(no output)");
     let left = CommandOutput { killed_children: 2, ..output(CommandEnding::Exited(0), b"done\n") };
-    let found = command_result(&left, OutputBounds::default());
+    let found = command_result(&left, ResultBounds::default());
     assert_eq!(found.text, "done\n[2 processes it left running were killed]");
     assert_eq!((found.outcome, found.exit_code, found.error_class), (CallOutcome::Ok, Some(0), None));
-    let died = command_result(&output(CommandEnding::Signalled(9), b""), OutputBounds::default());
+    let died = command_result(&output(CommandEnding::Signalled(9), b""), ResultBounds::default());
     assert_eq!((died.outcome, died.exit_code, died.signal), (CallOutcome::Error, None, Some(9)));
 }
 
@@ -56,7 +59,7 @@ fn long_output_keeps_both_ends_and_says_what_is_missing() {
     let id = ArtifactId::new("a_1");
     let lines: String = (1..=1_000).map(|n| format!("line {n}\n")).collect();
     let whole = CommandOutput { artifact: Some(&id), ..output(CommandEnding::Exited(2), lines.as_bytes()) };
-    let found = command_result(&whole, OutputBounds::default());
+    let found = command_result(&whole, ResultBounds::default());
     let shown: Vec<&str> = found.text.lines().collect();
     assert_eq!(shown.len(), 1 + 100 + 1 + 50);
     assert_eq!((shown[0], shown[1], shown[100]), ("Exit code 2", "line 1", "line 100"));
@@ -69,21 +72,21 @@ fn long_output_keeps_both_ends_and_says_what_is_missing() {
     // The same from the two ends that a spool keeps.
     let (head, tail) = (&lines.as_bytes()[..2_000], &lines.as_bytes()[lines.len() - 2_000..]);
     let ends =
-        command_result(&CommandOutput { head, tail, is_whole: false, ..whole }, OutputBounds::default());
+        command_result(&CommandOutput { head, tail, is_whole: false, ..whole }, ResultBounds::default());
     assert_eq!(ends.text, found.text);
 }
 
 #[test]
 fn one_endless_line_is_cut_by_bytes_between_characters() {
     let long = "é".repeat(100_000);
-    let found = command_result(&output(CommandEnding::Exited(0), long.as_bytes()), OutputBounds::default());
-    assert!(found.text.len() <= OutputBounds::default().max_bytes + 200, "{}", found.text.len());
+    let found = command_result(&output(CommandEnding::Exited(0), long.as_bytes()), ResultBounds::default());
+    assert!(found.text.len() <= ResultBounds::default().max_bytes + 200, "{}", found.text.len());
     assert!(!found.text.contains('\u{fffd}'));
     let split = format!("{}é\n", "a".repeat(8_191));
     assert_eq!(text(CommandEnding::Exited(0), split.as_bytes()), split.trim_end());
     let (head, tail) = split.as_bytes().split_at(8_192);
     let joined = CommandOutput { head, tail, ..output(CommandEnding::Exited(0), split.as_bytes()) };
-    assert_eq!(command_result(&joined, OutputBounds::default()).text, split.trim_end());
+    assert_eq!(command_result(&joined, ResultBounds::default()).text, split.trim_end());
 }
 
 #[tokio::test]
@@ -115,7 +118,7 @@ async fn a_whole_output_is_stored_without_its_secrets() {
         .await
         .unwrap();
     assert_eq!((stored.redactions, stored.line_count), (1, 2));
-    let result = command_result(&output(CommandEnding::Exited(4), b"x"), OutputBounds::default());
+    let result = command_result(&output(CommandEnding::Exited(4), b"x"), ResultBounds::default());
     let end = result.into_end(&ctx, 12, vec![stored]);
     assert_eq!(
         (end.exit_code, end.duration_ms, end.error_class.as_deref()),
@@ -135,6 +138,6 @@ async fn a_whole_output_is_stored_without_its_secrets() {
 fn a_secret_that_was_removed_does_not_count_as_missing_output() {
     // The redacted head is shorter than the output was.
     let whole = CommandOutput { total_bytes: 500, ..output(CommandEnding::Exited(0), b"[REDACTED:k]\n") };
-    let found = command_result(&whole, OutputBounds::default());
+    let found = command_result(&whole, ResultBounds::default());
     assert_eq!((found.text.as_str(), found.truncation), ("[REDACTED:k]", None));
 }
