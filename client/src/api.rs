@@ -87,11 +87,13 @@ calls! {
     get_catalog = catalog.get_catalog: GetCatalogRequest -> GetCatalogResponse;
     /// The artifacts of a session.
     list_artifacts = artifacts.list_artifacts: ListArtifactsRequest -> ListArtifactsResponse;
+    /// What would be decided.
+    check_policy = policy.check_policy: CheckPolicyRequest -> CheckPolicyResponse;
 }
 
 /// Finds a session by what a person wrote: an id, a unique beginning of one, or a unique name.
 pub(crate) async fn find_session(link: &Link, session: &str) -> Result<v1::Session, ClientError> {
-    let request = v1::GetSessionRequest { session: session.to_owned(), views: Vec::new() };
+    let request = v1::GetSessionRequest { session: session.to_owned(), ..Default::default() };
     let answer = get_session(link, request).await?;
     answer.session.ok_or_else(|| ClientError::failed("the daemon answered without the session"))
 }

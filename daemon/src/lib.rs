@@ -4,6 +4,7 @@
 //! tidy test holds them.
 
 pub mod api;
+pub mod artifact_search;
 pub mod config;
 pub mod effects;
 pub mod inspect;

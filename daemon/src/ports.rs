@@ -423,6 +423,59 @@ pub trait Effects: Send + Sync {
     fn keep_env(&self, session: &SessionId, env: std::collections::BTreeMap<String, String>);
 }
 
+// ---- judgement -----------------------------------------------------------------------------------------
+
+/// What is to be judged as if a call of a session wanted it; nothing is done.
+#[derive(Clone, Debug)]
+pub struct Hypothetical {
+    /// What it is about.
+    pub subject: Subject,
+    /// The canonical folder that is the workspace and the folder relative paths start from.
+    pub folder: PathBytes,
+    /// What may be done without asking.
+    pub mode: agentd_core::event::PermissionMode,
+    /// Judge commands as if the sandbox held on this machine.
+    pub assume_sandbox: bool,
+}
+
+/// What a judgement is about.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// A path and what it would be used for.
+    Path {
+        /// By its bytes.
+        path: PathBytes,
+        /// Used for.
+        op: agentd_core::event::PathOp,
+    },
+    /// A command line.
+    Command(String),
+    /// A call of a built-in tool, its arguments as JSON.
+    Call {
+        /// The tool.
+        tool: String,
+        /// Its arguments.
+        args: Arc<RawValue>,
+    },
+}
+
+/// What the judgement is.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The decision, or in words why there is nothing to decide: no such thing, not a file, a loop of links.
+    pub decision: Result<agentd_core::policy::Decision, String>,
+    /// What it would do to the world.
+    pub effect: agentd_core::event::EffectClass,
+    /// The parts of a command, as far as they were understood.
+    pub parts: Vec<agentd_core::event::CommandPart>,
+}
+
+/// Judges by the very code that calls are judged by.
+pub trait Judge: Send + Sync {
+    /// One judgement.
+    fn judge(&self, what: Hypothetical) -> BoxFuture<'_, Judged>;
+}
+
 // ---- models --------------------------------------------------------------------------------------------
 
 /// Limits that a server named when it refused a request for being beyond them.

@@ -13,15 +13,17 @@ pub(crate) const DAEMON: &[(&str, &[&str])] = &[
     ("config", &["paths"]),
     ("telemetry", &["paths", "config"]),
     ("store", &["ports"]),
+    // Used by both wings: the same search of stored content for the tool and for clients.
+    ("artifact_search", &["ports"]),
     // Effects wing. Never `session`, `store` or `api`.
     ("inspect", &["ports", "redact"]),
     ("model", &["ports", "redact", "config"]),
     ("mcp", &["ports", "redact", "process", "config"]),
-    ("tools", &["ports", "inspect", "process", "redact"]),
+    ("tools", &["ports", "artifact_search", "inspect", "process", "redact"]),
     ("effects", &["ports", "tools", "model", "mcp", "inspect", "process", "redact", "config"]),
     // Session wing. Never `tools`, `model`, `process` or `effects`.
     ("session", &["ports"]),
-    ("api", &["ports", "session", "config", "paths"]),
+    ("api", &["ports", "artifact_search", "session", "config", "paths"]),
     // The only room that knows both wings: it wires them.
     (
         "lifecycle",

@@ -1,10 +1,11 @@
 //! `agentctl artifacts`: what was too large for the conversation.
 
-use super::{GlobalArgs, print_json, print_line};
+use super::{GlobalArgs, note, print_json, print_line};
 use crate::api;
 use crate::connect::link::Link;
 use crate::connect::{connect, stub};
 use crate::error::ClientError;
+use crate::render::style::{Ink, Style};
 use crate::render::{json, safe, words};
 use agentd_proto::v1;
 use agentd_proto::v1::read_artifact_request::Part;
@@ -21,7 +22,8 @@ const PAGE_ARTIFACTS: u32 = 200;
 Examples:
   agentctl artifacts ls s_01h
   agentctl artifacts get a_01h > whole.txt
-  agentctl artifacts get a_01h --range 0-4096")]
+  agentctl artifacts get a_01h --range 0-4096
+  agentctl artifacts grep a_01h 'error|panicked' -B 2 -A 5")]
 pub struct ArtifactsArgs {
     /// What to do with artifacts
     #[command(subcommand)]
@@ -46,6 +48,35 @@ pub enum ArtifactsCommand {
         #[arg(long, value_name = "A-B", value_parser = byte_range)]
         range: Option<(u64, Option<u64>)>,
     },
+    /// Print the lines of one that match a pattern
+    #[command(after_help = "\
+Examples:
+  agentctl artifacts grep a_01h 'error|panicked'
+  agentctl artifacts grep a_01h '(?i)warning' -B 2 -A 5 --max 20
+  agentctl artifacts grep a_01h '^test .* FAILED$' --json
+
+Matching lines are `number:line`, lines around them `number-line`. Exit code 1 when nothing matches.")]
+    Grep(GrepArgs),
+}
+
+/// What `artifacts grep` is told.
+#[derive(Debug, clap::Args)]
+pub struct GrepArgs {
+    /// The artifact's id
+    #[arg(value_name = "A")]
+    artifact: String,
+    /// A regular expression in Rust's syntax, matched line by line
+    #[arg(value_name = "PATTERN", allow_hyphen_values = true)]
+    pattern: String,
+    /// Lines to print before each match
+    #[arg(short = 'B', long, value_name = "N", default_value_t = 0)]
+    before: u32,
+    /// Lines to print after each match
+    #[arg(short = 'A', long, value_name = "N", default_value_t = 0)]
+    after: u32,
+    /// Matching lines, at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max: Option<u32>,
 }
 
 fn byte_range(text: &str) -> Result<(u64, Option<u64>), String> {
@@ -62,6 +93,7 @@ pub async fn run(args: ArtifactsArgs, global: &GlobalArgs) -> Result<ExitCode, C
     match args.what {
         ArtifactsCommand::Ls { session } => list(&link, &session, global).await?,
         ArtifactsCommand::Get { artifact, range } => get(&link, artifact, range, global).await?,
+        ArtifactsCommand::Grep(args) => return grep(&link, args, global).await,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -119,7 +151,7 @@ async fn get(
             // A terminal must not obey bytes of a tool; a file or pipe gets them as they are.
             Some(Frame::Chunk(bytes)) if terminal || global.json => whole.extend_from_slice(&bytes),
             Some(Frame::Chunk(bytes)) => out.write_all(&bytes)?,
-            Some(Frame::Match(_)) | None => {}
+            Some(Frame::Match(_) | Frame::Searched(_)) | None => {}
         }
     }
     let text = String::from_utf8_lossy(&whole);
@@ -133,6 +165,55 @@ async fn get(
     }
     out.flush()?;
     Ok(())
+}
+
+async fn grep(link: &Link, args: GrepArgs, global: &GlobalArgs) -> Result<ExitCode, ClientError> {
+    let pattern = v1::ArtifactPattern {
+        regex: args.pattern,
+        before: args.before,
+        after: args.after,
+        max: args.max.unwrap_or(0),
+    };
+    let request = v1::ReadArtifactRequest { artifact_id: args.artifact, part: Some(Part::Pattern(pattern)) };
+    let (channel, _) = link.channel();
+    let mut stream = stub::artifacts(channel).read_artifact(request).await?.into_inner();
+    let style = Style::of(std::io::stdout());
+    let has_context = args.before > 0 || args.after > 0;
+    let (mut last, mut searched) = (None, None);
+    while let Some(message) = stream.message().await? {
+        match message.frame {
+            Some(Frame::Match(found)) if global.json => print_json(&serde_json::json!({
+                "line": found.line,
+                "text": found.text,
+                "match": !found.context,
+                "offset": found.offset_bytes,
+            }))?,
+            Some(Frame::Match(found)) => {
+                if has_context && last.is_some_and(|last| found.line > last + 1) {
+                    print_line("--")?;
+                }
+                last = Some(found.line);
+                let mark = if found.context { '-' } else { ':' };
+                let number = style.paint(Ink::Dim, &format!("{}{mark}", found.line));
+                print_line(&format!("{number}{}", safe::exact(&found.text)))?;
+            }
+            Some(Frame::Searched(end)) => searched = Some(end),
+            Some(Frame::Artifact(_) | Frame::Chunk(_)) | None => {}
+        }
+    }
+    let Some(searched) = searched else {
+        return Err(ClientError::failed("the daemon ended the search before it was complete"));
+    };
+    if searched.stopped {
+        note(&format!("stopped after {} matching lines; more follow (--max)", searched.matches));
+    }
+    if searched.long_lines > 0 {
+        note(&format!(
+            "{} lines are longer than 1 MiB and were searched in pieces; a match over 4 KiB may be missed there",
+            searched.long_lines
+        ));
+    }
+    Ok(ExitCode::from(u8::from(searched.matches == 0)))
 }
 
 #[cfg(test)]

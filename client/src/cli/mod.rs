@@ -9,11 +9,13 @@ pub mod audit;
 pub mod context;
 pub mod daemon;
 pub mod demo;
+pub mod diff;
 pub mod events;
 pub mod ls;
 pub mod models;
 pub mod new;
 mod output;
+pub mod policy;
 pub mod run;
 pub mod send;
 pub mod set;
@@ -73,6 +75,8 @@ pub enum Command {
     Ls(ls::LsArgs),
     /// Show one session in detail
     Show(show::ShowArgs),
+    /// Show what a session changed in files
+    Diff(diff::DiffArgs),
     /// Print the log of a session as NDJSON
     Events(events::EventsArgs),
     /// List what waits for an answer
@@ -93,6 +97,8 @@ pub enum Command {
     Audit(audit::AuditArgs),
     /// Read what was too large for the conversation
     Artifacts(artifacts::ArtifactsArgs),
+    /// Say what would be decided, without running anything
+    Policy(policy::PolicyArgs),
     /// List the models and what is known of each
     Models(models::ModelsArgs),
     /// Start, stop and look at the daemon
@@ -132,6 +138,7 @@ pub async fn run(cli: Cli, tour: demo::Tour) -> Result<ExitCode, ClientError> {
         Command::Attach(args) => attach::run(args, global).await,
         Command::Ls(args) => ls::run(args, global).await,
         Command::Show(args) => show::run(args, global).await,
+        Command::Diff(args) => diff::run(args, global).await,
         Command::Events(args) => events::run(args, global).await,
         Command::Approvals(args) => answer::list(args, global).await,
         Command::Approve(args) => answer::approve(args, global).await,
@@ -142,6 +149,7 @@ pub async fn run(cli: Cli, tour: demo::Tour) -> Result<ExitCode, ClientError> {
         Command::Context(args) => context::run(args, global).await,
         Command::Audit(args) => audit::run(args, global).await,
         Command::Artifacts(args) => artifacts::run(args, global).await,
+        Command::Policy(args) => policy::run(args, global).await,
         Command::Models(args) => models::run(args, global).await,
         Command::Daemon(args) => daemon::run(args, global).await,
     }

@@ -11,6 +11,7 @@ use agentd_proto::v1::audit_client::AuditClient;
 use agentd_proto::v1::catalog_client::CatalogClient;
 use agentd_proto::v1::context_client::ContextClient;
 use agentd_proto::v1::daemon_client::DaemonClient;
+use agentd_proto::v1::policy_client::PolicyClient;
 use agentd_proto::v1::requests_client::RequestsClient;
 use agentd_proto::v1::sessions_client::SessionsClient;
 use agentd_proto::v1::turns_client::TurnsClient;
@@ -39,6 +40,8 @@ stubs! {
     context: ContextClient;
     /// The daemon itself.
     daemon: DaemonClient;
+    /// What may be done.
+    policy: PolicyClient;
     /// What waits for an answer.
     requests: RequestsClient;
     /// Sessions as things.

@@ -1,11 +1,13 @@
 //! What was too large for the conversation.
 
 use super::{Api, peer, sessions, status, to_proto};
+use crate::artifact_search::{Pattern, Search, SearchError, Wanted};
 use crate::ports::ArtifactRow;
 use agentd_core::ids::ArtifactId;
 use agentd_core::limits;
 use agentd_proto::reason::Reason;
 use agentd_proto::v1;
+use agentd_proto::v1::read_artifact_response::Frame;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -19,6 +21,36 @@ type Frames = mpsc::Sender<Result<v1::ReadArtifactResponse, Status>>;
 const CHUNKS_AHEAD: usize = 4;
 
 impl Service {
+    fn search(
+        &self,
+        row: ArtifactRow,
+        given: &v1::ArtifactPattern,
+    ) -> Result<ReceiverStream<Result<v1::ReadArtifactResponse, Status>>, Status> {
+        let pattern = Pattern::new(&given.regex).map_err(|error| {
+            let refusal =
+                status::refuse(Reason::PatternInvalid, format!("not a regular expression: {error}"));
+            match error.at {
+                Some(at) => refusal.with("position", at).status(),
+                None => refusal.status(),
+            }
+        })?;
+        let count = |given: u32| usize::try_from(given).unwrap_or(usize::MAX);
+        let wanted = Wanted {
+            before: count(given.before).min(limits::SEARCH_CONTEXT_MAX),
+            after: count(given.after).min(limits::SEARCH_CONTEXT_MAX),
+            max: if given.max == 0 { limits::SEARCH_MATCHES_DEFAULT } else { count(given.max) },
+        };
+        let size = row.stored.size_bytes;
+        let search = Search::new(self.0.store.clone(), row.stored.hash.clone(), size, pattern, wanted);
+        let (frames, stream) = mpsc::channel(CHUNKS_AHEAD);
+        tokio::spawn(async move {
+            if let Err(status) = send_found(&row, search, &frames).await {
+                let _ = frames.send(Err(status)).await;
+            }
+        });
+        Ok(ReceiverStream::new(stream))
+    }
+
     async fn find(&self, id: &str) -> Result<ArtifactRow, Status> {
         let row = self.0.store.artifact(&ArtifactId::new(id)).await.map_err(|error| status::store(&error))?;
         row.ok_or_else(|| {
@@ -56,8 +88,8 @@ impl agentd_proto::server::artifacts_server::Artifacts for Service {
             Some(v1::read_artifact_request::Part::Bytes(range)) => {
                 (range.from_bytes, range.to_bytes.unwrap_or(row.stored.size_bytes).min(row.stored.size_bytes))
             }
-            Some(v1::read_artifact_request::Part::Pattern(_)) => {
-                return Err(status::not_built("searching an artifact"));
+            Some(v1::read_artifact_request::Part::Pattern(pattern)) => {
+                return self.search(row, &pattern).map(Response::new);
             }
             None => (0, row.stored.size_bytes),
         };
@@ -83,9 +115,54 @@ impl agentd_proto::server::artifacts_server::Artifacts for Service {
     }
 }
 
+async fn send_found(row: &ArtifactRow, mut search: Search, frames: &Frames) -> Result<(), Status> {
+    let frame = |frame| Ok(v1::ReadArtifactResponse { frame: Some(frame) });
+    let first = frame(Frame::Artifact(to_proto::artifact(row)));
+    if frames.send(first).await.is_err() {
+        return Ok(());
+    }
+    loop {
+        let next = search.next().await.map_err(|error| match error {
+            SearchError::Store(error) => status::store(&error),
+            SearchError::Gone => gone(row),
+            SearchError::Broken(_) => status::internal("a search", &error),
+        })?;
+        let Some(lines) = next else { break };
+        // Nobody may be left to read what would be found.
+        if frames.is_closed() {
+            return Ok(());
+        }
+        for line in lines {
+            let found = v1::ArtifactMatch {
+                line: line.number,
+                text: line.text,
+                context: !line.is_match,
+                offset_bytes: line.at_bytes,
+            };
+            if frames.send(frame(Frame::Match(found))).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+    let searched = search.searched();
+    let last = v1::ArtifactSearched {
+        matches: searched.matches,
+        searched_bytes: searched.bytes,
+        stopped: searched.stopped,
+        long_lines: searched.long_lines,
+    };
+    let _ = frames.send(frame(Frame::Searched(last))).await;
+    Ok(())
+}
+
+fn gone(row: &ArtifactRow) -> Status {
+    let text = format!("the content of artifact {} is gone", row.stored.artifact_id);
+    status::refuse(Reason::ArtifactExpired, text).status()
+}
+
 async fn send(api: &Api, row: &ArtifactRow, from: u64, to: u64, frames: &Frames) -> Result<(), Status> {
     let frame = |frame| Ok(v1::ReadArtifactResponse { frame: Some(frame) });
-    let first = frame(v1::read_artifact_response::Frame::Artifact(to_proto::artifact(row)));
+    let first = frame(Frame::Artifact(to_proto::artifact(row)));
     if frames.send(first).await.is_err() {
         return Ok(());
     }
@@ -95,11 +172,10 @@ async fn send(api: &Api, row: &ArtifactRow, from: u64, to: u64, frames: &Frames)
         let chunk =
             api.store.read_blob(&row.stored.hash, at, len).await.map_err(|error| status::store(&error))?;
         let Some(chunk) = chunk.filter(|chunk| !chunk.is_empty()) else {
-            let text = format!("the content of artifact {} is gone", row.stored.artifact_id);
-            return Err(status::refuse(Reason::ArtifactExpired, text).status());
+            return Err(gone(row));
         };
         at += chunk.len() as u64;
-        if frames.send(frame(v1::read_artifact_response::Frame::Chunk(chunk))).await.is_err() {
+        if frames.send(frame(Frame::Chunk(chunk))).await.is_err() {
             return Ok(());
         }
     }

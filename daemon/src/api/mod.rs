@@ -7,17 +7,18 @@
 //! [`peer::require_actor`], which refuses what a tool call started; a mutation with a request id that was used is
 //! answered as it was the first time; wire types do not leave this room.
 //!
-//! Deliberately absent: decisions about sessions, and everything that `not_built` names.
+//! Deliberately absent: decisions about sessions, and everything that is refused with `NOT_BUILT`.
 
 mod artifacts;
 mod attach;
 mod audit;
 mod catalog;
+mod changes;
 mod context;
 mod daemon_service;
 mod from_proto;
-mod not_built;
 pub mod peer;
+mod policy;
 mod requests;
 pub mod server;
 mod session_name;
@@ -28,10 +29,9 @@ mod turns;
 mod watch;
 
 pub use daemon_service::{Busy, DaemonFacts, DaemonService, StopWhen, Stopping, Workload};
-pub use not_built::NotBuilt;
 
 use crate::config::{self, LiveConfig};
-use crate::ports::{Effects, ModelLists, Store};
+use crate::ports::{Effects, Judge, ModelLists, Store};
 use crate::session::Registry;
 use agentd_core::event::{ModelProfile, OnRestart, ResultLimits, SandboxMode, TurnLimits};
 use agentd_core::model::listing::Described;
@@ -50,6 +50,8 @@ pub struct Api {
     pub store: Arc<dyn Store>,
     /// For the environments of clients and the offered tools.
     pub effects: Arc<dyn Effects>,
+    /// What would be decided.
+    pub judge: Arc<dyn Judge>,
     /// The configuration in use.
     pub config: Arc<LiveConfig>,
     /// What servers say of their models.
@@ -82,7 +84,7 @@ impl Api {
             requests: requests::Service(api.clone()),
             context: context::Service(api.clone()),
             artifacts: artifacts::Service(api.clone()),
-            policy: NotBuilt,
+            policy: policy::Service(api.clone()),
             audit: audit::Service(api),
         };
         services.into_routes().await

@@ -1,6 +1,6 @@
 //! Sessions as things: made, listed, shown, changed.
 
-use super::{Api, SessionDefaults, from_proto, peer, session_name, status, to_proto, watch};
+use super::{Api, SessionDefaults, changes, from_proto, peer, session_name, status, to_proto, watch};
 use crate::session::{Asked, Committed};
 use agentd_core::command::{ChangeSession, Command, CreateSession};
 use agentd_core::event::{EpochStarted, ModelProfile, Origin, PermissionMode, Settings, UnattendedApprovals};
@@ -127,7 +127,8 @@ impl agentd_proto::server::sessions_server::Sessions for Service {
         request: Request<v1::GetSessionRequest>,
     ) -> Result<Response<v1::GetSessionResponse>, Status> {
         peer::reader(&request)?;
-        let session_id = resolve(&self.0, &request.get_ref().session).await?;
+        let given = request.get_ref();
+        let session_id = resolve(&self.0, &given.session).await?;
         let state = self.0.registry.state(&session_id).await.map_err(|error| status::session(&error))?;
         let mut session = to_proto::session(&state);
         for call in session.iter_mut().flat_map(|session| &mut session.open_calls) {
@@ -136,7 +137,12 @@ impl agentd_proto::server::sessions_server::Sessions for Service {
                 call.evidence = words;
             }
         }
-        Ok(Response::new(v1::GetSessionResponse { session }))
+        let mut changes = None;
+        if given.views.contains(&v1::SessionView::Changes.into()) {
+            let root = state.created.as_ref().map(|made| made.root.clone()).unwrap_or_default();
+            changes = Some(changes::view(&self.0, &session_id, &root, given.turn, given.skip_files).await?);
+        }
+        Ok(Response::new(v1::GetSessionResponse { session, changes }))
     }
 
     type WatchSessionsStream = watch::Stream;

@@ -16,7 +16,7 @@ pub use environment::{Environment, SessionEnvironments};
 use crate::model::{CallFailure, Listings, Models, Provider, Records};
 use crate::ports::{
     BoxFuture, CallContext, Clock, Delta, DeltaSource, EffectHandle, EffectMessage, Effects, Entropy,
-    Evidence, Launch, Store,
+    Evidence, Hypothetical, Judge, Judged, Launch, Store,
 };
 use crate::process::{JobEvidence, Jobs};
 use crate::redact::Redactor;
@@ -242,6 +242,12 @@ async fn rest_before(attempt: u32) {
     if let Some(repeated) = attempt.checked_sub(2) {
         let rest = limits::TOOL_RETRY_BASE_MS << (2 * repeated.min(limits::TOOL_RETRIES_MAX));
         tokio::time::sleep(Duration::from_millis(rest)).await;
+    }
+}
+
+impl Judge for EffectsWing {
+    fn judge(&self, what: Hypothetical) -> BoxFuture<'_, Judged> {
+        Box::pin(async move { self.inner.parts.tools.judge(&self.inner.parts.registry, what).await })
     }
 }
 

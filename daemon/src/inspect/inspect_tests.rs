@@ -98,6 +98,46 @@ fn prefixes_are_compared_by_components() {
 }
 
 #[test]
+fn what_goes_above_is_named_by_where_it_leads() {
+    let (dir, workspace) = tree();
+    let base = std::fs::canonicalize(dir.path()).unwrap();
+    for (path, leads) in
+        [("../out/f", "out/f"), ("a/../../out/./f", "out/f"), ("above/out/../x", "x"), ("..", "")]
+    {
+        let Err(LookupError::Outside { resolved, .. }) = workspace.lookup(path.as_bytes()) else {
+            panic!("{path}")
+        };
+        assert_eq!(resolved, bytes(&base.join(leads).components().collect::<std::path::PathBuf>()), "{path}");
+    }
+}
+
+#[test]
+fn a_link_at_the_end_is_itself_the_entry() {
+    let (_dir, workspace) = tree();
+    let root = workspace.path().display();
+    for (path, entry) in
+        [("a/out", "a/out"), ("loop", "loop"), ("dangling_out", "dangling_out"), ("l/lf", "a/b/lf")]
+    {
+        let Found::Existing(found) = workspace.lookup_entry(path.as_bytes()).unwrap() else {
+            panic!("{path}")
+        };
+        assert_eq!(found.path.display(), format!("{root}/{entry}"));
+        assert_eq!(found.kind(), FileType::Symlink, "{path}");
+    }
+    for path in ["a/out/", "a/out/.", "a/out/f", "above", "..", "above/ws"] {
+        let found = workspace.lookup_entry(path.as_bytes());
+        match path {
+            "above" => assert!(found.is_ok(), "the link itself is inside"),
+            _ => assert_eq!(seen(found), "outside", "{path}"),
+        }
+    }
+    assert!(
+        matches!(workspace.lookup_entry(b"nosuch/x"), Ok(Found::Missing(missing)) if missing.names.len() == 2)
+    );
+    assert!(matches!(workspace.lookup_entry(b"f/x"), Err(LookupError::NotFolder { .. })));
+}
+
+#[test]
 fn a_descriptor_in_proc_is_no_name_of_the_workspace() {
     use std::os::fd::AsRawFd as _;
     let (_dir, workspace) = tree();

@@ -4,10 +4,12 @@
 //! * a path is resolved by the kernel from an opened workspace, never by cleaning text ([`Workspace`]);
 //! * its bytes are taken as they are; nothing is expanded, decoded or normalised;
 //! * nothing is opened for reading here but folders and regular files, so nothing can block;
-//! * outside the workspace nothing is looked at, unless the session may do everything.
+//! * outside the workspace nothing is looked at, unless the session may do everything; only where the git folder lies
+//!   that a `.git` file here names is asked.
 //!
 //! Deliberately absent: the decision (`agentd_core::policy`) and the shell tree, which comes with the lexer.
 
+mod special;
 mod walk;
 mod workspace;
 
@@ -16,11 +18,10 @@ pub use workspace::{Existing, Found, LookupError, Missing, Workspace};
 
 use crate::ports::SessionContext;
 use agentd_core::event::{CommandFacts, PathFacts, PathOp, PermissionMode};
-use agentd_core::limits;
 use agentd_core::path_bytes::PathBytes;
 use agentd_core::policy::command;
 use agentd_core::policy::names::{self, Hold};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{Dir, FileType, Mode, OFlags};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Folders of the daemon itself, known by their place.
@@ -43,6 +44,18 @@ impl OwnFolders {
     fn hold(&self, path: &[u8]) -> bool {
         self.0.iter().any(|folder| workspace::strip_folder(path, folder.as_bytes()).is_some())
     }
+
+    /// Whether one of them is the folder `path` or below it.
+    fn lie_in(&self, path: &[u8]) -> bool {
+        self.0.iter().any(|folder| workspace::strip_folder(folder.as_bytes(), path).is_some())
+    }
+
+    /// Whether a file is one of ours under another name.
+    fn has_file(&self, existing: &Existing) -> bool {
+        existing.kind() == FileType::RegularFile
+            && existing.links() > 1
+            && self.0.iter().any(|folder| special::holds_file(folder, identity(&existing.stat)))
+    }
 }
 
 /// A path with its facts and, if it may be touched at all, what is there.
@@ -56,6 +69,17 @@ pub struct Looked {
     pub workspace: Workspace,
 }
 
+/// Where a path is asked for, and how free the asker is.
+#[derive(Clone, Copy, Debug)]
+pub struct From<'a> {
+    /// The root of the workspace.
+    pub root: &'a PathBytes,
+    /// The folder relative paths start from.
+    pub cwd: &'a PathBytes,
+    /// Outside the workspace something is looked at in mode `full` only.
+    pub mode: PermissionMode,
+}
+
 /// Resolves a path for one operation of a session.
 pub fn look(
     own: &OwnFolders,
@@ -63,16 +87,31 @@ pub fn look(
     requested: &PathBytes,
     op: PathOp,
 ) -> Result<Looked, LookupError> {
-    let workspace = Workspace::open(&session.root, &session.cwd)?;
-    match workspace.lookup(requested.as_bytes()) {
+    let from = From { root: &session.root, cwd: &session.cwd, mode: session.settings.mode };
+    look_from(own, &from, requested, op)
+}
+
+/// The same without a session.
+pub fn look_from(
+    own: &OwnFolders,
+    from: &From<'_>,
+    requested: &PathBytes,
+    op: PathOp,
+) -> Result<Looked, LookupError> {
+    let find = |workspace: &Workspace| match op {
+        PathOp::Delete => workspace.lookup_entry(requested.as_bytes()),
+        _ => workspace.lookup(requested.as_bytes()),
+    };
+    let workspace = Workspace::open(from.root, from.cwd)?;
+    match find(&workspace) {
         Ok(found) => {
             let facts = facts_of(own, &workspace, requested, op, &found);
             Ok(Looked { facts, found: Some(found), workspace })
         }
         Err(LookupError::Outside { resolved, .. }) => {
-            if session.settings.mode == PermissionMode::Full {
-                let anywhere = Workspace::anywhere(&session.cwd)?;
-                let found = anywhere.lookup(requested.as_bytes())?;
+            if from.mode == PermissionMode::Full {
+                let anywhere = Workspace::anywhere(from.cwd)?;
+                let found = find(&anywhere)?;
                 let mut facts = facts_of(own, &anywhere, requested, op, &found);
                 facts.inside = false;
                 return Ok(Looked { facts, found: Some(found), workspace: anywhere });
@@ -125,25 +164,57 @@ fn facts_of(
     // Names above the workspace are not the session's business: it may live below a folder `.cursor`.
     let below = workspace::strip_folder(resolved.as_bytes(), workspace.path().as_bytes()).unwrap_or_default();
     hold_by_name(own, &mut facts, below);
-    if op == PathOp::Write && facts.caution.is_none() && is_git_part(workspace, below) {
+    if op.changes() && facts.protected.is_none() {
+        facts.protected = special::git_folder_in_use(workspace, &resolved)
+            .then(|| "it is git's own folder of a work tree here; use git commands instead".to_owned());
+    }
+    if op.changes() && facts.caution.is_none() && special::is_git_part(workspace, below) {
         facts.caution =
             Some("it belongs to a git folder, whose hooks and config run programs later".to_owned());
     }
-    if op == PathOp::Read
-        && let Found::Existing(existing) = found
-        && has_names_elsewhere(workspace, existing, below)
-    {
+    if let Found::Existing(existing) = found {
+        hold_by_content(own, workspace, &mut facts, existing, below);
+    }
+    facts
+}
+
+/// What is held for what is there, whatever it is called.
+fn hold_by_content(
+    own: &OwnFolders,
+    workspace: &Workspace,
+    facts: &mut PathFacts,
+    existing: &Existing,
+    below: &[u8],
+) {
+    if facts.op != PathOp::Delete && own.has_file(existing) {
+        facts.protected = Some("it is one of agentd's own files, under another name (hard link)".to_owned());
+    } else if facts.op == PathOp::Read && special::has_names_elsewhere(workspace, existing, below) {
         facts.caution = Some(format!(
             "the file has {} names (hard links), and another of them may lie outside the workspace",
             existing.links()
         ));
     }
-    facts
+    if facts.op == PathOp::Delete && existing.kind() == FileType::Directory && facts.protected.is_none() {
+        if below.is_empty() {
+            facts.protected = Some("it is the workspace itself".to_owned());
+        } else if own.lie_in(facts.resolved.as_bytes()) {
+            facts.protected = Some("agentd's own files are in it".to_owned());
+        } else if let Some(found) = special::protected_inside(existing) {
+            match found.hold {
+                Hold::Deny => facts.protected = Some(found.why),
+                Hold::Ask => facts.caution = Some(found.why),
+            }
+        }
+    }
 }
 
 fn hold_by_name(own: &OwnFolders, facts: &mut PathFacts, below: &[u8]) {
     if own.hold(facts.resolved.as_bytes()) || own.hold(facts.requested.as_bytes()) {
         facts.protected = Some("it is one of agentd's own files".to_owned());
+        return;
+    }
+    if let Some(why) = names::unexpanded(facts.requested.as_bytes()) {
+        facts.protected = Some(why.to_owned());
         return;
     }
     // By both names: a link `x` to `.git/config` and a link `.git` to elsewhere are the same danger.
@@ -159,55 +230,6 @@ fn hold_by_name(own: &OwnFolders, facts: &mut PathFacts, below: &[u8]) {
             Hold::Ask => facts.caution = Some(protection.why),
         }
     }
-}
-
-/// Whether a path lies in what git would take for a repository by its content: HEAD, objects and refs.
-fn is_git_part(workspace: &Workspace, below: &[u8]) -> bool {
-    let parts: Vec<&[u8]> = below.split(|byte| *byte == b'/').collect();
-    let Ok(mut folder) = workspace.root().try_clone_to_owned() else { return false };
-    for part in &parts {
-        let has = |name: &str| rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-        let signs = usize::from(has("HEAD")) + usize::from(has("objects")) + usize::from(has("refs"));
-        let name = names::fold(part);
-        let completes = matches!(
-            name.as_str(),
-            "head"
-                | "objects"
-                | "refs"
-                | "config"
-                | "config.worktree"
-                | "hooks"
-                | "info"
-                | "modules"
-                | "worktrees"
-        );
-        if signs == 3 || (signs == 2 && completes) {
-            return true;
-        }
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match rustix::fs::openat(&folder, *part, flags, Mode::empty()) {
-            Ok(next) => folder = next,
-            Err(_) => return false,
-        }
-    }
-    false
-}
-
-/// Whether a file has names beside those in its own folder. Package managers link whole stores into
-/// `node_modules`, where asking for each file would teach people to say yes.
-fn has_names_elsewhere(workspace: &Workspace, existing: &Existing, below: &[u8]) -> bool {
-    if existing.kind() != FileType::RegularFile
-        || existing.links() < 2
-        || below.split(|byte| *byte == b'/').any(|part| part == b"node_modules")
-    {
-        return false;
-    }
-    let names_here = workspace.parent_of(&existing.path).ok().and_then(|(parent, _)| {
-        let dir = read_folder(&parent).ok()?;
-        let same = |entry: &rustix::fs::DirEntry| entry.ino() == existing.inode();
-        Some(dir.take(limits::FOLDER_READ_MAX).filter_map(Result::ok).filter(same).count())
-    });
-    names_here.is_none_or(|count| u64::try_from(count).unwrap_or(0) < existing.links())
 }
 
 /// Opens a folder that is held by an `O_PATH` descriptor so that its entries can be read.

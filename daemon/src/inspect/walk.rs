@@ -32,7 +32,8 @@ pub(super) fn walk(workspace: &Workspace, below: &[u8]) -> Result<Found, LookupE
             b"." => {}
             b".." => {
                 if walker.folders.pop().is_none() && !workspace.is_file_system() {
-                    return Err(walker.outside(b"..", "it goes above the workspace"));
+                    let why = "it goes above the workspace";
+                    return Err(LookupError::Outside { resolved: walker.above(), why });
                 }
             }
             _ => {
@@ -67,6 +68,22 @@ impl Walker<'_> {
         LookupError::Outside { resolved: join(self.path().as_bytes(), name), why }
     }
 
+    /// Where the rest of the path would lead from above the root, as far as text can tell: nothing is looked at there.
+    fn above(&self) -> PathBytes {
+        let root = self.workspace.path().as_bytes();
+        let mut parts: Vec<&[u8]> =
+            root.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+        parts.pop();
+        for part in &self.todo {
+            match part.as_slice() {
+                b"." => {}
+                b".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        parts.iter().fold(PathBytes::from("/"), |path, part| join(path.as_bytes(), part))
+    }
+
     /// The path ended at a folder.
     fn at_folder(&self) -> Result<Found, LookupError> {
         let refused = |errno| LookupError::Refused { at: self.path(), errno };
@@ -97,8 +114,24 @@ impl Walker<'_> {
                 Ok(None)
             }
             _ if self.todo.is_empty() => Ok(Some(Found::Existing(Existing { fd, stat, path: at }))),
+            // Whoever cleans such a path as text comes out above: that is what it is judged by.
+            _ if self.climbs_out() => Err(self.outside(&name, "it goes above the workspace")),
             _ => Err(LookupError::NotFolder { at }),
         }
+    }
+
+    /// Whether what is left of the path, read as text from the name that was just found, goes above the root.
+    fn climbs_out(&self) -> bool {
+        let mut depth = self.folders.len() + 1;
+        for part in &self.todo {
+            match part.as_slice() {
+                b"." => {}
+                b".." if depth == 0 => return !self.workspace.is_file_system(),
+                b".." => depth -= 1,
+                _ => depth += 1,
+            }
+        }
+        false
     }
 
     /// Puts the target of a link before what is left of the path.
@@ -137,21 +170,10 @@ impl Walker<'_> {
     fn missing(&self, name: Vec<u8>) -> Result<Found, LookupError> {
         // What follows a missing folder is text only. If it climbs, it is counted, not cleaned: `x/../y` does not
         // exist while `x` does not.
-        let mut depth = self.folders.len() + 1;
-        let mut climbs = false;
-        for part in &self.todo {
-            match part.as_slice() {
-                b"." => {}
-                b".." => {
-                    climbs = true;
-                    let Some(above) = depth.checked_sub(1) else {
-                        return Err(self.outside(&name, "it goes above the workspace"));
-                    };
-                    depth = above;
-                }
-                _ => depth += 1,
-            }
+        if self.climbs_out() {
+            return Err(self.outside(&name, "it goes above the workspace"));
         }
+        let climbs = self.todo.iter().any(|part| part.as_slice() == b"..");
         let folder_meant = self.todo.back().is_some_and(|part| part == b".");
         let mut names = vec![name];
         if !climbs {

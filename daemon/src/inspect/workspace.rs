@@ -213,6 +213,51 @@ impl Workspace {
         }
     }
 
+    /// Looks a directory entry up: a link at the end is itself what is meant, never what it leads to. A path that
+    /// ends in a slash or a dot asks for a folder, and there the link is followed, as the kernel does.
+    pub fn lookup_entry(&self, requested: &[u8]) -> Result<Found, LookupError> {
+        let split = requested.iter().rposition(|byte| *byte == b'/');
+        let (folder, name) = match split {
+            Some(0) => (&b"/"[..], &requested[1..]),
+            Some(at) => (&requested[..at], &requested[at + 1..]),
+            None => (&b"."[..], requested),
+        };
+        if matches!(name, b"" | b"." | b"..") || requested.contains(&0) {
+            return self.lookup(requested);
+        }
+        let parent = match self.lookup(folder)? {
+            Found::Existing(parent) => parent,
+            Found::Missing(mut missing) => {
+                missing.names.push(name.to_vec());
+                missing.folder_meant = false;
+                return Ok(Found::Missing(missing));
+            }
+        };
+        if parent.kind() != FileType::Directory {
+            return Err(LookupError::NotFolder { at: parent.path });
+        }
+        let path = join(parent.path.as_bytes(), name);
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = match rustix::fs::openat(&parent.fd, name, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => {
+                return Ok(Found::Missing(Missing {
+                    folder: parent.fd,
+                    folder_path: parent.path,
+                    names: vec![name.to_vec()],
+                    folder_meant: false,
+                }));
+            }
+            Err(errno) => return Err(LookupError::Refused { at: path, errno }),
+        };
+        if !self.is_same_mount(fd.as_fd()) {
+            return Err(LookupError::Outside { resolved: path, why: "another file system is mounted there" });
+        }
+        let stat =
+            rustix::fs::fstat(&fd).map_err(|errno| LookupError::Refused { at: path.clone(), errno })?;
+        Ok(Found::Existing(Existing { fd, stat, path }))
+    }
+
     /// The kernel's own lookup; none when it did not simply succeed.
     #[cfg(target_os = "linux")]
     pub(super) fn by_kernel(&self, below: &[u8]) -> Option<Existing> {

@@ -93,7 +93,8 @@ pub(super) async fn wire(parts: &Parts) -> Result<Wired, WiringError> {
     let models = Models::new();
     let listings = Arc::new(Listings::new(models.clone()));
     let wing = effects_wing(parts, jobs.clone(), store.clone(), models, listings.clone())?;
-    let effects: Arc<dyn Effects> = Arc::new(wing);
+    let wing = Arc::new(wing);
+    let effects: Arc<dyn Effects> = wing.clone();
     let registry = Registry::new(Ports {
         clock: parts.clock.clone(),
         entropy: parts.entropy.clone(),
@@ -111,6 +112,7 @@ pub(super) async fn wire(parts: &Parts) -> Result<Wired, WiringError> {
         registry: registry.clone(),
         store: store.clone(),
         effects,
+        judge: wing,
         config: parts.config.clone(),
         lists: Arc::new(ProviderLists::new(parts.config.clone(), listings)),
         own_folders: own_folders(&parts.place),
@@ -133,7 +135,10 @@ fn effects_wing(
         clock: parts.clock.clone(),
         entropy: parts.entropy.clone(),
         run_id: parts.facts.run_id.clone(),
-        own: Arc::new(OwnFolders::new(own_folders(&parts.place))),
+        // The socket may lie elsewhere, in a folder that is not only ours.
+        own: Arc::new(OwnFolders::new(
+            own_folders(&parts.place).into_iter().chain([parts.place.socket.clone()]),
+        )),
         scratch,
         command_sandbox: SandboxSpec::default().name().to_owned(),
         places: Arc::default(),

@@ -51,6 +51,12 @@ pub(super) struct ReadArtifact {
     pub(super) limit: Option<u64>,
 }
 
+#[derive(Deserialize)]
+pub(super) struct SearchArtifact {
+    pub(super) id: String,
+    pub(super) pattern: String,
+}
+
 /// Reads the arguments of a call.
 pub(super) fn parse<T: for<'de> Deserialize<'de>>(ctx: &CallContext) -> Result<T, CallFault> {
     // Through a value, as the schema check did: where a key stands twice, both must take the same one.

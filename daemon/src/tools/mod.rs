@@ -23,6 +23,7 @@ mod artifact;
 mod change;
 mod commit;
 mod evidence;
+mod judged;
 mod list_dir;
 mod neighbours;
 mod read_file;
@@ -97,6 +98,7 @@ impl Tools {
             "list_dir" => list_dir::run(self, ctx).await,
             "write_file" | "edit_file" => change::run(self, ctx, redactor).await,
             "read_artifact" => artifact::run(self, ctx).await,
+            "search_artifact" => artifact::run_search(self, ctx).await,
             other => answer::failed(ctx, "unknown_tool", format!("{other} cannot be run here")),
         };
         // Content was redacted before it was cut; this is for the words around it.

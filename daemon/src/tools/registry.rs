@@ -74,6 +74,13 @@ long output is cut in the middle and kept whole as an artifact. What the command
         effect: EffectClass::Unsafe,
     },
     ToolSpec {
+        name: "search_artifact",
+        description: "Find the lines of an artifact that match a regular expression, as `number: line`. Long lines are cut \
+around the match. Then read_artifact reads around a place.",
+        input_schema: r#"{"type":"object","properties":{"id":{"type":"string","minLength":3,"maxLength":64,"description":"The artifact's id, as a result named it (a_...)."},"pattern":{"type":"string","minLength":1,"maxLength":4096,"description":"A regular expression in Rust's syntax, matched line by line. (?i) at the start ignores case."}},"required":["id","pattern"],"additionalProperties":false}"#,
+        effect: EffectClass::ReadOnly,
+    },
+    ToolSpec {
         name: "write_file",
         description: "Write a whole file: a new one, with its folders, or over one that was read in this session. Over \
 an existing file its encoding, byte order mark and CRLF line ends are kept; otherwise the content is written as given, in \

@@ -1120,11 +1120,72 @@ pub struct GetSessionRequest {
     pub session: ::prost::alloc::string::String,
     #[prost(enumeration = "SessionView", repeated, tag = "2")]
     pub views: ::prost::alloc::vec::Vec<i32>,
+    /// Of the view CHANGES: only what this turn changed; absent for all turns.
+    #[prost(uint32, optional, tag = "3")]
+    pub turn: ::core::option::Option<u32>,
+    /// Of the view CHANGES: skip so many files. They do not all fit one answer.
+    #[prost(uint32, tag = "4")]
+    pub skip_files: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetSessionResponse {
     #[prost(message, optional, tag = "1")]
     pub session: ::core::option::Option<Session>,
+    /// The view CHANGES, when it was asked for.
+    #[prost(message, optional, tag = "2")]
+    pub changes: ::core::option::Option<SessionChanges>,
+}
+/// What file tools changed: each file from its content before its first change to that after its last.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SessionChanges {
+    /// In the order of their paths.
+    #[prost(message, repeated, tag = "1")]
+    pub files: ::prost::alloc::vec::Vec<ChangedFile>,
+    /// Files in all.
+    #[prost(uint32, tag = "2")]
+    pub total_files: u32,
+    /// Where the next answer begins; absent when this one has the last file.
+    #[prost(uint32, optional, tag = "3")]
+    pub next_skip_files: ::core::option::Option<u32>,
+    /// Commands that ran in this time; what they changed is not listed.
+    #[prost(uint32, tag = "4")]
+    pub commands: u32,
+}
+/// One changed file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangedFile {
+    #[prost(message, optional, tag = "1")]
+    pub path: ::core::option::Option<Path>,
+    /// SHA-256 in hex; absent when there was no such file.
+    #[prost(string, optional, tag = "2")]
+    pub before_hash: ::core::option::Option<::prost::alloc::string::String>,
+    /// Absent when it was removed.
+    #[prost(string, optional, tag = "3")]
+    pub after_hash: ::core::option::Option<::prost::alloc::string::String>,
+    /// Permission bits.
+    #[prost(uint32, optional, tag = "4")]
+    pub before_mode: ::core::option::Option<u32>,
+    #[prost(uint32, optional, tag = "5")]
+    pub after_mode: ::core::option::Option<u32>,
+    /// As `diff -u` prints it; empty for binary files and where only the mode changed. A long one is cut and says so.
+    #[prost(string, tag = "6")]
+    pub diff: ::prost::alloc::string::String,
+    #[prost(bool, tag = "7")]
+    pub binary: bool,
+    /// On disk it is not any more what the last change left.
+    #[prost(bool, tag = "8")]
+    pub changed_since: bool,
+    #[prost(uint32, tag = "9")]
+    pub added_lines: u32,
+    #[prost(uint32, tag = "10")]
+    pub removed_lines: u32,
+    #[prost(uint64, tag = "11")]
+    pub before_bytes: u64,
+    #[prost(uint64, tag = "12")]
+    pub after_bytes: u64,
+    /// Why there is no diff, if its contents are not there any more or too large.
+    #[prost(string, tag = "13")]
+    pub note: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchSessionsRequest {
@@ -2846,14 +2907,18 @@ pub struct ByteRange {
     #[prost(uint64, optional, tag = "2")]
     pub to_bytes: ::core::option::Option<u64>,
 }
+/// Lines that match, with lines around them. Lines of 1 MiB and more are searched in pieces.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ArtifactPattern {
+    /// A regular expression in Rust's syntax.
     #[prost(string, tag = "1")]
     pub regex: ::prost::alloc::string::String,
+    /// Lines of context.
     #[prost(uint32, tag = "2")]
     pub before: u32,
     #[prost(uint32, tag = "3")]
     pub after: u32,
+    /// Matching lines, at most; 0 for the daemon's own bound.
     #[prost(uint32, tag = "4")]
     pub max: u32,
 }
@@ -2876,7 +2941,7 @@ pub mod read_artifact_request {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadArtifactResponse {
-    #[prost(oneof = "read_artifact_response::Frame", tags = "1, 2, 3")]
+    #[prost(oneof = "read_artifact_response::Frame", tags = "1, 2, 3, 4")]
     pub frame: ::core::option::Option<read_artifact_response::Frame>,
 }
 /// Nested message and enum types in `ReadArtifactResponse`.
@@ -2890,14 +2955,38 @@ pub mod read_artifact_response {
         Chunk(::prost::bytes::Bytes),
         #[prost(message, tag = "3")]
         Match(super::ArtifactMatch),
+        /// The last frame of a search.
+        #[prost(message, tag = "4")]
+        Searched(super::ArtifactSearched),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ArtifactMatch {
     #[prost(uint64, tag = "1")]
     pub line: u64,
+    /// Without its end; a long line is cut around the match, with an ellipsis for what is left out.
     #[prost(string, tag = "2")]
     pub text: ::prost::alloc::string::String,
+    /// A line near a match.
+    #[prost(bool, tag = "3")]
+    pub context: bool,
+    /// Where the shown part begins in the artifact.
+    #[prost(uint64, tag = "4")]
+    pub offset_bytes: u64,
+}
+/// What a search came to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ArtifactSearched {
+    #[prost(uint64, tag = "1")]
+    pub matches: u64,
+    #[prost(uint64, tag = "2")]
+    pub searched_bytes: u64,
+    /// It ended at the bound on matches.
+    #[prost(bool, tag = "3")]
+    pub stopped: bool,
+    /// Lines that were searched in pieces.
+    #[prost(uint64, tag = "4")]
+    pub long_lines: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PutArtifactRequest {

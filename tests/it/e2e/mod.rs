@@ -1,8 +1,10 @@
 //! One module for each promise to users; names of cases (A1, B3, …) stand beside the tests.
 
+mod artifact_search;
 mod attach;
 mod bounds;
 mod catalog;
+mod changes;
 mod commands;
 mod crash;
 mod demo;
@@ -11,6 +13,7 @@ mod killed_write;
 mod large;
 mod models;
 mod pairing;
+mod paths;
 mod record;
 mod restart;
 mod sharing;

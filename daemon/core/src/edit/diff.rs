@@ -48,6 +48,13 @@ pub fn unified_diff(label: &str, old: Option<&[u8]>, new: &[u8]) -> String {
     out
 }
 
+/// How many lines are added and removed from `old` to `new`, by the same comparison.
+pub fn changed_lines(old: &[u8], new: &[u8]) -> (usize, usize) {
+    let steps = compare(&split_lines(old), &split_lines(new));
+    let count = |wanted: Step| steps.iter().filter(|step| **step == wanted).count();
+    (count(Step::Add), count(Step::Remove))
+}
+
 /// Lines with their ends.
 fn split_lines(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').collect()

@@ -20,7 +20,7 @@ mod matching;
 mod nearest;
 mod whole;
 
-pub use diff::unified_diff;
+pub use diff::{changed_lines, unified_diff};
 pub use encoded::as_read;
 pub use likeness::likeness;
 pub use whole::{Kept, Whole, written_over};

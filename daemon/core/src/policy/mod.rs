@@ -18,7 +18,7 @@ use crate::command::Inspection;
 use crate::event::{CommandFacts, EffectClass, PathFacts, PathOp, PermissionMode, Verdict};
 
 /// Tools that touch nothing but what the daemon itself keeps for this session.
-const OWN_READS: &[&str] = &["read_artifact"];
+const OWN_READS: &[&str] = &["read_artifact", "search_artifact"];
 /// Tools whose calls have a path; without one they were not understood.
 const FILE_TOOLS: &[&str] = &["read_file", "list_dir", "write_file", "edit_file"];
 /// The tool whose calls have a command.

@@ -58,6 +58,42 @@ const ASK_ANYWHERE: &[(&str, &str)] = &[
     (".vimrc", "the editor runs commands named in it"),
     (".nvimrc", "the editor runs commands named in it"),
     (".nvim.lua", "the editor runs it"),
+    (".cshrc", "a shell runs it when it starts"),
+    (".tcshrc", "a shell runs it when it starts"),
+    (".kshrc", "a shell runs it when it starts"),
+    (".login", "a shell runs it when it starts"),
+    (".logout", "a shell runs it when it ends"),
+    (".xprofile", "it runs when a person logs in"),
+    (".xsession", "it runs when a person logs in"),
+    (".xsessionrc", "it runs when a person logs in"),
+    (".xinitrc", "it runs when a person logs in"),
+    (".pam_environment", "it sets the environment of a person's programs"),
+    (".emacs", "the editor runs it"),
+    (".emacs.d", "the editor runs what is in it"),
+    (".dir-locals.el", "the editor runs forms in it"),
+    (".vim", "the editor runs what is in it"),
+    (".zed", "the editor runs tasks named in it"),
+    (".fleet", "the editor runs configurations named in it"),
+    (".devcontainer", "editors run commands named in it"),
+    (".devcontainer.json", "editors run commands named in it"),
+    (".gdbinit", "the debugger runs commands in it"),
+    (".lldbinit", "the debugger runs commands in it"),
+    (".pdbrc", "the debugger runs commands in it"),
+    (".husky", "git runs hooks that are kept in it"),
+    (".githooks", "git may run hooks that are kept in it"),
+    (".pre-commit-config.yaml", "git hooks run programs named in it"),
+    ("lefthook.yml", "git hooks run programs named in it"),
+    (".mise.toml", "it sets programs and environment when the folder is entered"),
+    ("mise.toml", "it sets programs and environment when the folder is entered"),
+    (".pnpmfile.cjs", "the package manager runs it"),
+    ("bunfig.toml", "it names scripts and registries for package managers"),
+    (".netrc", "it holds passwords that programs send"),
+    (".curlrc", "programs take options from it"),
+    (".wgetrc", "programs take options from it"),
+    (".gnupg", "it holds keys and programs that gpg runs"),
+    (".aws", "it holds keys and names programs that give keys"),
+    (".kube", "it holds keys and names programs that give keys"),
+    (".docker", "it holds keys and names programs that give keys"),
     (".ssh", "it holds keys and programs that ssh runs"),
     (".agentd", "it configures this agent"),
     (".claude", "it configures an agent"),
@@ -72,8 +108,12 @@ pub fn protection(path: &[u8], op: PathOp) -> Option<Protection> {
     if !op.changes() {
         return None;
     }
-    let parts: Vec<String> =
-        path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).map(fold).collect();
+    // A backslash is a separator where the same work tree is opened by Windows.
+    let parts: Vec<String> = path
+        .split(|byte| matches!(byte, b'/' | b'\\'))
+        .filter(|part| !part.is_empty())
+        .map(|part| long_name(fold(part)))
+        .collect();
     if parts.iter().any(|part| part == ".git") {
         return Some(Protection {
             hold: Hold::Deny,
@@ -88,9 +128,10 @@ pub fn protection(path: &[u8], op: PathOp) -> Option<Protection> {
         let why = match (part.as_str(), next) {
             (".cargo", "config" | "config.toml") => "it names programs that cargo runs",
             ("rust-toolchain" | "rust-toolchain.toml", "") => "it names the programs that cargo runs",
-            (".config", "git" | "fish" | "systemd" | "autostart" | "agentd") => {
+            (".config", "git" | "fish" | "systemd" | "autostart" | "agentd" | "environment.d" | "mise") => {
                 "programs named in it run later"
             }
+            (".local", "bin") | ("library", "launchagents") => "programs in it run later",
             _ => continue,
         };
         return Some(Protection { hold: Hold::Ask, why: why.to_owned() });
@@ -100,7 +141,7 @@ pub fn protection(path: &[u8], op: PathOp) -> Option<Protection> {
 
 /// A name that people could misread.
 fn odd_name(path: &[u8]) -> Option<&'static str> {
-    let text = String::from_utf8_lossy(path);
+    let Ok(text) = std::str::from_utf8(path) else { return Some("its name is not text in UTF-8") };
     if text.chars().any(char::is_control) {
         return Some("its name has control characters");
     }
@@ -114,6 +155,38 @@ pub fn fold(component: &[u8]) -> String {
     let trimmed = folded.trim_end_matches(['.', ' ']);
     // `.` and `..` are nothing but dots; they must not become the empty name.
     if trimmed.is_empty() { folded } else { trimmed.to_owned() }
+}
+
+/// The name behind a short or extended one: NTFS knows `.git` also as `git~1` and as `.git::$INDEX_ALLOCATION`.
+fn long_name(folded: String) -> String {
+    let name = folded.split_once(':').map_or(folded.as_str(), |(name, _)| name);
+    let long = match name {
+        "git~1" => ".git",
+        "gitmod~1" => ".gitmodules",
+        "gitatt~1" => ".gitattributes",
+        name if name.starts_with(".git") => name,
+        _ => return folded,
+    };
+    long.trim_end_matches(['.', ' ']).to_owned()
+}
+
+/// Why a path begins with something that shells expand and file tools never do, if it does. A name that really
+/// begins so is meant by `./~`.
+pub fn unexpanded(path: &[u8]) -> Option<&'static str> {
+    let end = path.iter().position(|byte| *byte == b'/');
+    let first = &path[..end.unwrap_or(path.len())];
+    let is_word = |name: &[u8]| {
+        !name.is_empty()
+            && name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    };
+    if first == b"~" || (end.is_some() && first.strip_prefix(b"~").is_some_and(is_word)) {
+        return Some("a leading ~ is never expanded; write the whole path, or ./~ for a file of that name");
+    }
+    let name = first.strip_prefix(b"$")?;
+    let name = name.strip_prefix(b"{").and_then(|name| name.strip_suffix(b"}")).unwrap_or(name);
+    let is_variable = is_word(name) && !name.iter().any(u8::is_ascii_lowercase);
+    is_variable
+        .then_some("variables are never expanded; write the whole path, or ./$ for a file of that name")
 }
 
 /// Code points that some file systems ignore in names, and others that are not seen or turn the text around.

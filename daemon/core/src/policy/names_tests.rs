@@ -22,6 +22,22 @@ fn protected_names_are_found_however_they_are_written() {
         (".npmrc", Some(Hold::Ask)),
         (".agentd/config.toml", Some(Hold::Ask)),
         ("rust-toolchain.toml", Some(Hold::Ask)),
+        ("git~1/hooks/pre-commit", Some(Hold::Deny)),
+        ("GIT~1", Some(Hold::Deny)),
+        (".git::$INDEX_ALLOCATION/config", Some(Hold::Deny)),
+        (".git /config", Some(Hold::Deny)),
+        (".git\\hooks\\pre-commit", Some(Hold::Deny)),
+        ("sub/.git", Some(Hold::Deny)),
+        ("GITMOD~1", Some(Hold::Ask)),
+        (".Bashrc", Some(Hold::Ask)),
+        (".husky/pre-commit", Some(Hold::Ask)),
+        (".devcontainer/devcontainer.json", Some(Hold::Ask)),
+        (".local/bin/ls", Some(Hold::Ask)),
+        (".config/systemd/user/x.service", Some(Hold::Ask)),
+        ("git~2", None),
+        ("a:b", None),
+        (".gitkeep", None),
+        (".local/share/x", None),
         ("a\nb.txt", Some(Hold::Ask)),
         ("\u{202e}txt.exe", Some(Hold::Ask)),
         ("src/main.rs", None),
@@ -35,6 +51,24 @@ fn protected_names_are_found_however_they_are_written() {
     for (path, expected) in rows {
         assert_eq!(hold(path), *expected, "{path:?}");
     }
+}
+
+#[test]
+fn what_a_shell_would_expand_is_told_from_names() {
+    for path in ["~", "~/x", "~root/.bashrc", "$HOME/.bashrc", "${HOME}/x", "$TMPDIR"] {
+        assert!(unexpanded(path.as_bytes()).is_some(), "{path}");
+    }
+    for path in
+        ["./~/x", "a~", "~x.bak", "~$doc.docx", "$postId/route.tsx", "$", "$a", "src/$HOME", "${x}", "-n"]
+    {
+        assert_eq!(unexpanded(path.as_bytes()), None, "{path}");
+    }
+}
+
+#[test]
+fn a_name_that_is_not_text_is_asked_for_when_it_is_made() {
+    assert_eq!(protection(b"f\xffo", PathOp::Write).map(|found| found.hold), Some(Hold::Ask));
+    assert_eq!(protection(b"f\xffo", PathOp::Read), None);
 }
 
 #[test]

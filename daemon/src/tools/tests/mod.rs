@@ -1,5 +1,6 @@
 //! The tools on real files: a workspace in a temporary folder, and a store in memory.
 
+mod artifact_tests;
 mod change_tests;
 mod command_tests;
 mod encoding_tests;

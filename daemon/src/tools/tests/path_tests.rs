@@ -7,8 +7,6 @@ use agentd_core::policy::{Question, decide};
 
 /// Rows that cannot be judged here, and why.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("path-033", "no tool deletes"),
-    ("path-034", "no tool deletes"),
     ("path-037", "a race: a_race_with_a_link_touches_nothing_outside"),
     ("path-039", "planted names: planted_temp_names_are_never_followed"),
     ("path-049", "needs a mount namespace: a_bind_mount_is_outside"),
@@ -25,6 +23,7 @@ impl Bench {
         let (tool, effect, op) = match op {
             "read" => ("read_file", EffectClass::ReadOnly, PathOp::Read),
             "list" => ("list_dir", EffectClass::ReadOnly, PathOp::List),
+            "delete" => ("apply_patch", EffectClass::Idempotent, PathOp::Delete),
             _ => ("write_file", EffectClass::Idempotent, PathOp::Write),
         };
         let found: Result<Inspection, CallFault> = if op == PathOp::Write {
@@ -33,6 +32,9 @@ impl Bench {
             };
             self.tools
                 .inspect_path(&self.call(tool, &json!({ "path": text, "content": "x" })), &self.redactor)
+        } else if op == PathOp::Delete {
+            let from = crate::inspect::From { root: &self.root, cwd: &self.cwd, mode: self.mode };
+            self.tools.path_facts(&from, path, op)
         } else {
             self.tools.inspect_read(&self.call(tool, &json!({})), path, op)
         };
@@ -43,6 +45,28 @@ impl Bench {
             // Whether the model has read the file is not a question of the path.
             Err(fault) if fault.class == "not_read" => Judged::Verdict(Verdict::Allow),
             Err(fault) => Judged::Error(fault.text),
+        }
+    }
+}
+
+impl Bench {
+    async fn asked(&self, op: &str, path: &PathBytes) -> Judged {
+        let op = match op {
+            "read" => PathOp::Read,
+            "list" => PathOp::List,
+            "write" => PathOp::Write,
+            "create" => PathOp::Create,
+            _ => PathOp::Delete,
+        };
+        let what = crate::ports::Hypothetical {
+            subject: crate::ports::Subject::Path { path: path.clone(), op },
+            folder: self.cwd.clone(),
+            mode: self.mode,
+            assume_sandbox: false,
+        };
+        match self.tools.judge(&Registry::built_in().unwrap(), what).await.decision {
+            Ok(decision) => Judged::Verdict(decision.verdict),
+            Err(text) => Judged::Error(text),
         }
     }
 }
@@ -101,6 +125,16 @@ async fn the_labelled_paths_are_judged_as_labelled() {
         };
         let before = snapshot(&base.join("out"));
         let found = bench.judge(row["op"].as_str().unwrap(), &path);
+        // And the same by what `policy check-path` asks.
+        let asked = bench.asked(row["op"].as_str().unwrap(), &path).await;
+        let is_same = match (&asked, &found) {
+            (Judged::Verdict(asked), Judged::Verdict(found)) => asked == found,
+            (Judged::Error(_), Judged::Error(_)) => true,
+            _ => false,
+        };
+        if !is_same {
+            wrong.push(format!("{id}: {found:?}, but asked by itself {asked:?}"));
+        }
         let is_right = match (row["expected"].as_str().unwrap(), &found) {
             ("allow", Judged::Verdict(Verdict::Allow))
             | ("ask", Judged::Verdict(Verdict::Ask))
@@ -211,4 +245,51 @@ fn a_bind_mount_is_outside() {
     assert_eq!(bench.judge("list", &PathBytes::from("bm")), Judged::Verdict(Verdict::Deny));
     assert!(!bench.dir.path().join("out/x").exists());
     assert!(std::process::Command::new("umount").arg(bench.at("bm")).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_call_is_judged_by_its_arguments() {
+    let bench = Bench::new();
+    bench.put("a", "x");
+    let registry = Registry::built_in().unwrap();
+    let rows = [
+        ("read_file", json!({ "path": "a" }), Ok(Verdict::Allow)),
+        ("read_file", json!({ "path": "../out/x" }), Ok(Verdict::Deny)),
+        ("list_dir", json!({}), Ok(Verdict::Allow)),
+        ("write_file", json!({ "path": ".npmrc", "content": "" }), Ok(Verdict::Ask)),
+        ("edit_file", json!({ "path": "a", "old": "x", "new": "y" }), Ok(Verdict::Allow)),
+        ("run_command", json!({ "command": "touch x" }), Ok(Verdict::Ask)),
+        ("search_artifact", json!({ "id": "a_1", "pattern": "x" }), Ok(Verdict::Allow)),
+        ("read_file", json!({ "path": "nosuch" }), Err("File not found: nosuch")),
+        ("read_file", json!({ "path": 7 }), Err("Invalid arguments for read_file")),
+        ("nosuch", json!({}), Err("Unknown tool nosuch")),
+    ];
+    for (tool, args, expected) in rows {
+        let args = serde_json::value::RawValue::from_string(args.to_string()).unwrap();
+        let what = crate::ports::Hypothetical {
+            subject: crate::ports::Subject::Call { tool: tool.to_owned(), args: Arc::from(args) },
+            folder: bench.root.clone(),
+            mode: PermissionMode::Workspace,
+            assume_sandbox: false,
+        };
+        match (bench.tools.judge(&registry, what).await.decision, expected) {
+            (Ok(decision), Ok(verdict)) => assert_eq!(decision.verdict, verdict, "{tool}: {decision:?}"),
+            (Err(text), Err(begin)) => assert!(text.starts_with(begin), "{tool}: {text}"),
+            (found, expected) => panic!("{tool}: {expected:?}, but {found:?}"),
+        }
+    }
+    assert_eq!(std::fs::read(bench.at("a")).unwrap(), b"x", "nothing was done");
+}
+
+#[tokio::test]
+async fn our_files_under_other_names_are_ours() {
+    let bench = Bench::new();
+    let base = std::fs::canonicalize(bench.dir.path()).unwrap();
+    std::fs::create_dir(base.join("state/jobs")).unwrap();
+    std::fs::write(base.join("state/jobs/x"), "ours").unwrap();
+    std::fs::hard_link(base.join("state/jobs/x"), bench.at("h")).unwrap();
+    for op in ["read", "write"] {
+        assert_eq!(bench.judge(op, &PathBytes::from("h")), Judged::Verdict(Verdict::Deny), "{op}");
+    }
+    assert_eq!(bench.judge("delete", &PathBytes::from("h")), Judged::Verdict(Verdict::Allow));
 }

@@ -53,6 +53,7 @@ fn effects_are_those_of_the_tools() {
         ("read_artifact", EffectClass::ReadOnly),
         ("read_file", EffectClass::ReadOnly),
         ("run_command", EffectClass::Unsafe),
+        ("search_artifact", EffectClass::ReadOnly),
         ("write_file", EffectClass::Idempotent),
     ];
     assert_eq!(effects, expected);
@@ -64,7 +65,7 @@ fn faults_have_the_forms_of_the_contract() {
         (
             "Read",
             "{}",
-            "Unknown tool Read. Tools: [edit_file, list_dir, read_artifact, read_file, run_command, write_file]",
+            "Unknown tool Read. Tools: [edit_file, list_dir, read_artifact, read_file, run_command, search_artifact, write_file]",
         ),
         (
             "read_file",

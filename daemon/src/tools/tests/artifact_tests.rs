@@ -1,0 +1,54 @@
+//! Searching artifacts.
+
+use super::*;
+
+impl Bench {
+    async fn keep(&self, content: &[u8], session: &SessionId) -> String {
+        let blob = self.store.put_blob(BlobSource::Bytes(Bytes::copy_from_slice(content))).await.unwrap();
+        let ctx = self.call("read_artifact", &json!({}));
+        let stored = self.tools.artifact_of(&ctx, "tool_output", &blob, 0);
+        let id = stored.artifact_id.clone();
+        let row = ArtifactRow { session_id: session.clone(), stored, created_at_ms: 0 };
+        self.store.artifacts.lock().unwrap().insert(id.clone(), row);
+        id.to_string()
+    }
+
+    async fn search(&mut self, id: &str, pattern: &str) -> String {
+        self.run("search_artifact", json!({ "id": id, "pattern": pattern })).await.text
+    }
+}
+
+#[tokio::test]
+async fn an_artifact_is_searched_by_line() {
+    let mut bench = Bench::new();
+    let own = bench.call("read_artifact", &json!({})).session.session_id.clone();
+    let id = bench.keep(b"alpha\nBeta 1\n\x00gamma\nbeta 2", &own).await;
+    assert_eq!(bench.search(&id, "(?i)^beta").await, "2: Beta 1\n4: beta 2");
+    assert_eq!(bench.search(&id, "gamma").await, "3: \u{2400}gamma");
+    assert_eq!(bench.search(&id, "delta").await, "No line matches (3 lines, 26 bytes searched).");
+    let text = bench.search(&id, "be[ta").await;
+    assert!(
+        text.starts_with("The pattern is not a regular expression: unclosed character class (at character 3"),
+        "{text}"
+    );
+    let other = bench.keep(b"secret", &SessionId::new("s_other")).await;
+    for id in [other.as_str(), "a_none"] {
+        assert_eq!(bench.search(id, "secret").await, format!("Artifact not found in this session: {id}"));
+    }
+}
+
+#[tokio::test]
+async fn a_search_ends_at_its_bounds_and_says_so() {
+    let mut bench = Bench::new();
+    let own = bench.call("read_artifact", &json!({})).session.session_id.clone();
+    let lines: String = (1..=5_000).map(|n| format!("match {n}\n")).collect();
+    let id = bench.keep(lines.as_bytes(), &own).await;
+    let text = bench.search(&id, "match").await;
+    let end =
+        "\n... stopped after 200 matching lines, at line 200 of 5000; more follow: use a narrower pattern";
+    assert!(text.ends_with(end), "{text}");
+    let mut ctx = bench.call("search_artifact", &json!({ "id": id, "pattern": "match" }));
+    ctx.bounds.max_bytes = 1_000;
+    let text = bench.tools.run(&ctx, &bench.redactor).await.text;
+    assert!(text.len() <= 1_000 && text.contains("... stopped after 4"), "{text}");
+}
