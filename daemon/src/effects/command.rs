@@ -6,15 +6,18 @@
 use super::Inner;
 use super::environment;
 use super::lease::Lease;
+use crate::paths::private_folder;
 use crate::ports::{CallContext, Delta, DeltaSource, EffectMessage};
 use crate::process::{JobEnd, JobOutcome, JobResult, JobSpec, Jobs, ProcessError, SandboxSpec, Spool};
 use crate::redact::Redactor;
 use crate::tools::command::{
     CommandArgs, CommandEnding, CommandOutput, command_args, command_binding, command_result,
 };
+use crate::tools::working_folder::{bound_folder, is_stand_in, notice, stand_in, working_folder};
 use agentd_core::command::{CallEnd, CallFault, Report};
 use agentd_core::event::{ArtifactStored, CallOutcome};
 use agentd_core::limits;
+use agentd_core::policy::names::shown;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -84,16 +87,27 @@ async fn run_to_end(
 }
 
 async fn start(wing: &Inner, call: &CallContext, args: &CommandArgs, job: &str) -> Result<(), Box<CallEnd>> {
-    let sandbox = wing.parts.tools.command_sandbox.as_str();
-    let now = command_binding(&args.command, &call.session.cwd, sandbox);
+    let (sandbox, scratch) = (wing.parts.tools.command_sandbox.as_str(), wing.parts.tools.scratch.as_path());
+    let folder = working_folder(call, scratch);
+    let now = command_binding(&args.command, &folder, sandbox);
     if call.binding.as_ref() != Some(&now) {
-        let why = "Not executed: the command, its folder or its sandbox is not what was approved";
-        return Err(Box::new(failed(call, why)));
+        let why = format!(
+            "Not executed: the command, its folder or its sandbox is not what was checked (it would run in {} now)",
+            shown(&folder)
+        );
+        return Err(Box::new(failed(call, &why)));
     }
+    if is_stand_in(call, &folder, scratch)
+        && let Err(error) = private_folder(&stand_in(call, scratch))
+    {
+        return Err(Box::new(failed(call, &format!("The command could not be started: {error}"))));
+    }
+    let env = wing.environments.of(&call.session.session_id);
+    let secrets = wing.parts.providers.secrets(&env);
     let spec = JobSpec {
         command: args.command.clone().into_bytes(),
-        cwd: call.session.cwd.clone(),
-        env: environment::of_command(&wing.environments.of(&call.session.session_id)),
+        cwd: folder,
+        env: environment::of_command(&env, &secrets),
         timeout_ms: args.timeout_s.saturating_mul(1_000),
         grace_ms: limits::COMMAND_GRACE_MS,
         spool_max_bytes: limits::SPOOL_MAX_BYTES,
@@ -267,6 +281,14 @@ async fn finished(
     };
     let formed = command_result(&output, bounds);
     let mut text = formed.text;
+    let (sandbox, scratch) = (wing.parts.tools.command_sandbox.as_str(), wing.parts.tools.scratch.as_path());
+    let ran_in = bound_folder(call, &args.command, sandbox, scratch);
+    if let Some(notice) = ran_in.and_then(|folder| notice(&call.session, &folder, scratch)) {
+        text = format!("{notice}\n{text}");
+        // Only its own private folder, where it had one; nothing of it is followed.
+        let private = stand_in(call, scratch);
+        let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(private)).await;
+    }
     if result.left_alive > 0 {
         text.push_str(&format!("\n[{} processes it left running could not be ended]", result.left_alive));
     }

@@ -5,6 +5,7 @@
 
 use crate::redact::Redactor;
 use agentd_core::ids::SessionId;
+use agentd_core::limits;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -53,7 +54,13 @@ const FIXED: &[(&str, &str)] = &[
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_EDITOR", "false"),
+    ("GIT_SEQUENCE_EDITOR", "false"),
+    ("GIT_ASKPASS", "false"),
+    ("SSH_ASKPASS", "false"),
+    ("SSH_ASKPASS_REQUIRE", "never"),
+    ("SUDO_ASKPASS", "/bin/false"),
     ("EDITOR", "false"),
+    ("VISUAL", "false"),
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("AGENTD", "1"),
 ];
@@ -119,19 +126,30 @@ impl SessionEnvironments {
     }
 }
 
-/// The whole environment of a command.
-pub(super) fn of_command(client: &Environment) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// The whole environment of a command. A value that holds one of the `secrets` does not pass, whatever its name is.
+pub(super) fn of_command(client: &Environment, secrets: &[(String, String)]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let passed = |name: &str| {
         PASSED.contains(&name) || PASSED_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
     };
-    let mut environment: BTreeMap<&str, &str> = FIXED.iter().copied().collect();
-    environment.insert("PATH", DEFAULT_PATH);
-    let of_client = client.iter().filter(|(name, _)| passed(name));
-    environment.extend(of_client.map(|(name, value)| (name.as_str(), value.as_str())));
-    environment
-        .into_iter()
-        .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
-        .collect()
+    let is_secret = |value: &str| {
+        secrets
+            .iter()
+            .any(|(_, secret)| secret.len() >= limits::SECRET_MIN_BYTES && value.contains(secret.as_str()))
+    };
+    let mut environment: BTreeMap<&str, String> =
+        FIXED.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    environment.insert("PATH", DEFAULT_PATH.to_owned());
+    for (name, value) in client.iter().filter(|(name, value)| passed(name) && !is_secret(value)) {
+        let value = if name == "PATH" { absolute_folders(value) } else { value.clone() };
+        environment.insert(name, value);
+    }
+    environment.into_iter().map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes())).collect()
+}
+
+/// A search path without what depends on the folder a program runs in: a workspace must not name its own `git`.
+fn absolute_folders(path: &str) -> String {
+    let folders: Vec<&str> = path.split(':').filter(|folder| folder.starts_with('/')).collect();
+    if folders.is_empty() { DEFAULT_PATH.to_owned() } else { folders.join(":") }
 }
 
 #[cfg(test)]
@@ -145,10 +163,31 @@ mod tests {
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into();
         let names: Vec<String> =
-            of_command(&client).into_iter().map(|(name, _)| String::from_utf8(name).unwrap()).collect();
+            of_command(&client, &[]).into_iter().map(|(name, _)| String::from_utf8(name).unwrap()).collect();
         assert!(names.contains(&"PATH".to_owned()) && names.contains(&"LC_ALL".to_owned()));
         assert!(
             !names.contains(&"ANTHROPIC_API_KEY".to_owned()) && !names.contains(&"LD_PRELOAD".to_owned())
         );
+    }
+
+    #[test]
+    fn a_search_path_is_absolute_and_a_secret_passes_under_no_name() {
+        let client: Environment = [
+            ("PATH", ".:/usr/bin::bin:/bin"),
+            ("LC_ALL", "C"),
+            ("TZ", "sk-very-secret"),
+            ("HTTP_PROXY", "http://u:sk-very-secret@h"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        let secrets = [("KEY".to_owned(), "sk-very-secret".to_owned())];
+        let found: BTreeMap<String, String> = of_command(&client, &secrets)
+            .into_iter()
+            .map(|(name, value)| (String::from_utf8(name).unwrap(), String::from_utf8(value).unwrap()))
+            .collect();
+        assert_eq!(found["PATH"], "/usr/bin:/bin");
+        assert_eq!(found["LC_ALL"], "C");
+        assert!(!found.contains_key("TZ") && !found.contains_key("HTTP_PROXY"));
+        assert_eq!(absolute_folders("."), DEFAULT_PATH);
     }
 }

@@ -4,7 +4,7 @@
 //! escape character itself becomes its picture (␛), and NUL too; `\r\n` becomes `\n`, and of a line that was
 //! overwritten by carriage returns (a progress bar) the last state is kept.
 
-use super::{answer, args, text};
+use super::{answer, args, text, working_folder};
 use crate::inspect;
 use crate::ports::CallContext;
 use agentd_core::command::{CallEnd, CallFault, Inspection};
@@ -15,6 +15,7 @@ use agentd_core::limits;
 use agentd_core::path_bytes::PathBytes;
 use agentd_core::policy::names::shown;
 use sha2::{Digest as _, Sha256};
+use std::path::Path;
 
 /// A command as it is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,14 +56,19 @@ pub fn command_binding(command: &str, cwd: &PathBytes, sandbox: &str) -> Binding
     Binding::Command { hash: text::hash_text(hash.finalize()) }
 }
 
-pub(super) fn inspect(ctx: &CallContext, sandbox: &str) -> Result<Inspection, CallFault> {
+pub(super) fn inspect(ctx: &CallContext, sandbox: &str, scratch: &Path) -> Result<Inspection, CallFault> {
     let args = command_args(ctx)?;
-    let cwd = &ctx.session.cwd;
+    let folder = working_folder::working_folder(ctx, scratch);
+    let gone = if folder == ctx.session.cwd {
+        String::new()
+    } else {
+        format!(" (the session's folder {} is gone)", shown(&ctx.session.cwd))
+    };
     Ok(Inspection {
         paths: Vec::new(),
-        preview: Some(format!("in {}:\n{}", shown(cwd), args.command)),
-        binding: Some(command_binding(&args.command, cwd, sandbox)),
-        command: Some(inspect::command_facts(&args.command, cwd)),
+        preview: Some(format!("in {}{gone}:\n{}", shown(&folder), args.command)),
+        binding: Some(command_binding(&args.command, &folder, sandbox)),
+        command: Some(inspect::command_facts(&args.command, &folder)),
         sandbox: sandbox.to_owned(),
     })
 }

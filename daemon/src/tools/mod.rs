@@ -30,6 +30,7 @@ mod read_file;
 mod registry;
 mod scratch;
 mod text;
+pub(crate) mod working_folder;
 
 pub use answer::BUSY;
 pub use read_file::LinePlaces;
@@ -85,7 +86,10 @@ impl Tools {
                 let (tools, ctx, redactor) = (self.clone(), ctx.clone(), redactor.clone());
                 blocking(move || tools.inspect_path(&ctx, &redactor)).await?
             }
-            "run_command" => command::inspect(ctx, &self.command_sandbox),
+            "run_command" => {
+                let (tools, ctx) = (self.clone(), ctx.clone());
+                blocking(move || command::inspect(&ctx, &tools.command_sandbox, &tools.scratch)).await?
+            }
             _ => Ok(Inspection { sandbox: NO_SANDBOX.to_owned(), ..Inspection::default() }),
         }
     }
