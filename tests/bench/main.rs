@@ -21,6 +21,7 @@ mod figures;
 mod floor;
 mod idle;
 mod script;
+mod search;
 mod start;
 mod steps;
 
@@ -39,7 +40,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// `[read|command|start|idle|decode]... [--runs R] [--steps N]`; all parts when none is named.
+    /// `[read|command|start|idle|decode|search]... [--runs R] [--steps N]`; all parts when none is named.
     fn from_args() -> Self {
         let mut plan = Self { parts: Vec::new(), runs: 7, steps: 50 };
         let mut args = std::env::args().skip(1);
@@ -51,9 +52,11 @@ impl Plan {
                 "--bench" => {}
                 "--runs" => plan.runs = number(),
                 "--steps" => plan.steps = number(),
-                "read" | "command" | "start" | "idle" | "decode" => plan.parts.push(arg),
+                "read" | "command" | "start" | "idle" | "decode" | "search" => plan.parts.push(arg),
                 other => {
-                    panic!("{other}: not one of read, command, start, idle, decode, --runs R, --steps N")
+                    panic!(
+                        "{other}: not one of read, command, start, idle, decode, search, --runs R, --steps N"
+                    )
                 }
             }
         }
@@ -81,6 +84,9 @@ fn main() {
     }
     if plan.wants("decode") {
         decode::measure(plan.runs);
+    }
+    if plan.wants("search") {
+        search::measure(plan.runs);
     }
     println!("load at the end: {}", figures::load());
 }

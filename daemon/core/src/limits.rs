@@ -193,6 +193,30 @@ pub const NEIGHBOURS_MAX: usize = 20;
 pub const LIST_ENTRIES_MAX: usize = 500;
 /// Entries read of one folder before a list or a search for neighbours gives up on being complete.
 pub const FOLDER_READ_MAX: usize = 100_000;
+/// Threads of one walk over a tree: beyond a few the kernel's locks on folders eat what more would gain.
+pub const WALK_THREADS_MAX: usize = 4;
+/// How long one walk may take; then its result is what was found and says that it is partial.
+pub const WALK_TIME_MAX_MS: u64 = 20_000;
+/// Folders within folders that a walk enters; each holds a descriptor open.
+pub const WALK_DEPTH_MAX: usize = 128;
+/// Files of one folder that one thread of a walk takes at once.
+pub const WALK_BATCH_FILES: usize = 64;
+/// Bytes of one ignore file; a larger one is not one.
+pub const IGNORE_FILE_MAX_BYTES: usize = 1024 * 1024;
+/// Bytes of one file that are searched in one piece; larger ones are searched as a stream.
+pub const SEARCH_WHOLE_MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of one line of a file searched as a stream; a file with a longer one is not text.
+pub const SEARCH_LINE_MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of one line in a result of `search`: enough to see what it is; read_file has the rest.
+pub const SEARCH_LINE_SHOWN_BYTES: usize = 400;
+/// Bytes of the matches kept of one file; further ones are counted.
+pub const SEARCH_FILE_KEPT_BYTES: usize = 1024 * 1024;
+/// Bytes of all the matches or names kept of one walk, the first ones by path; further ones are counted.
+pub const SEARCH_KEPT_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes looked at to tell a binary file from text in a search.
+pub const SEARCH_SNIFF_BYTES: usize = 64 * 1024;
+/// Bytes of a compiled pattern, against patterns that repeat repetitions.
+pub const SEARCH_REGEX_MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes looked at to tell text from binary and to find the encoding.
 pub const SNIFF_BYTES: usize = 8 * 1024;
 /// Bytes that are not ASCII, with their neighbours, by which an old encoding is told: more adds nothing but time.
@@ -330,7 +354,7 @@ pub const FOLDER_DELETE_LOOK_MAX: usize = 20_000;
 /// Folders held open while one is looked through: far below the descriptors of a process.
 pub const FOLDER_DELETE_OPEN_MAX: usize = 200;
 /// Bytes of a line of stored content up to which it is searched as a whole; a longer one is searched in pieces.
-pub const SEARCH_LINE_MAX_BYTES: usize = 1024 * 1024;
+pub const ARTIFACT_LINE_SEARCHED_BYTES: usize = 1024 * 1024;
 /// Bytes that two pieces of a line share, so that matches across their edge are found.
 pub const SEARCH_OVERLAP_BYTES: usize = 4 * 1024;
 /// Bytes that are shown of one found line.

@@ -71,7 +71,7 @@ impl Lines {
     /// Takes the next bytes.
     pub fn push(&mut self, mut chunk: &[u8], found: &mut Vec<FoundLine>) {
         while !chunk.is_empty() && !self.is_done {
-            let room = limits::SEARCH_LINE_MAX_BYTES.saturating_sub(self.open.len()).max(1);
+            let room = limits::ARTIFACT_LINE_SEARCHED_BYTES.saturating_sub(self.open.len()).max(1);
             let part = &chunk[..chunk.len().min(room)];
             if let Some(end) = memchr::memchr(b'\n', part) {
                 self.open.extend_from_slice(&part[..end]);
@@ -80,7 +80,7 @@ impl Lines {
             } else {
                 self.open.extend_from_slice(part);
                 chunk = &chunk[part.len()..];
-                if self.open.len() >= limits::SEARCH_LINE_MAX_BYTES {
+                if self.open.len() >= limits::ARTIFACT_LINE_SEARCHED_BYTES {
                     self.end_piece(found);
                 }
             }

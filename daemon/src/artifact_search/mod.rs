@@ -1,7 +1,7 @@
 //! Searching stored content line by line, as it streams out of the store.
 //!
 //! One search for the tool and for the services. Memory is constant: a chunk, a line up to
-//! [`limits::SEARCH_LINE_MAX_BYTES`], and the lines before that may still be wanted as context.
+//! [`limits::ARTIFACT_LINE_SEARCHED_BYTES`], and the lines before that may still be wanted as context.
 //!
 //! Invariants: matches come in order, each line once; a line longer than the bound is searched in pieces that
 //! overlap by [`limits::SEARCH_OVERLAP_BYTES`], and what is told of it says so: a match longer than the overlap that

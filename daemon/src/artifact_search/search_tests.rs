@@ -56,7 +56,7 @@ fn a_long_line_is_cut_around_its_match() {
 
 #[test]
 fn a_line_beyond_the_bound_is_searched_in_pieces_and_found_once() {
-    let max = limits::SEARCH_LINE_MAX_BYTES;
+    let max = limits::ARTIFACT_LINE_SEARCHED_BYTES;
     for at in [10, max - 3, max + 10, 3 * max - 1] {
         let mut content = b"first\n".to_vec();
         content.extend(vec![b'a'; at]);

@@ -13,8 +13,8 @@ mod special;
 mod walk;
 mod workspace;
 
-pub(crate) use workspace::identity;
 pub use workspace::{Existing, Found, LookupError, Missing, Workspace};
+pub(crate) use workspace::{identity, join, strip_folder};
 
 use crate::ports::SessionContext;
 use agentd_core::event::{CommandFacts, PathFacts, PathOp, PermissionMode};
@@ -41,7 +41,8 @@ impl OwnFolders {
         )
     }
 
-    fn hold(&self, path: &[u8]) -> bool {
+    /// Whether a real path is one of them or lies in one.
+    pub(crate) fn hold(&self, path: &[u8]) -> bool {
         self.0.iter().any(|folder| workspace::strip_folder(path, folder.as_bytes()).is_some())
     }
 

@@ -324,6 +324,32 @@ impl Workspace {
         Ok((folder, last.to_vec()))
     }
 
+    /// Opens an entry of a folder below the root for reading, as a folder or as a file: never through a link, and
+    /// never on another mount where that counts as outside (`XDEV`). A FIFO does not block it.
+    pub fn open_entry(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &std::ffi::CStr,
+        as_folder: bool,
+    ) -> rustix::io::Result<OwnedFd> {
+        let mut flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        if as_folder {
+            flags |= OFlags::DIRECTORY;
+        }
+        #[cfg(target_os = "linux")]
+        if self.one_mount {
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+            match rustix::fs::openat2(folder, name, flags, Mode::empty(), resolve) {
+                // Not there, or forbidden by an old sandbox around the daemon, or unsure: the same by two steps.
+                Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => {}
+                answer => return answer,
+            }
+        }
+        let fd = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+        if self.is_same_mount(fd.as_fd()) { Ok(fd) } else { Err(Errno::XDEV) }
+    }
+
     /// Whether a descriptor is on the mount of the root, where that matters.
     pub(super) fn is_same_mount(&self, fd: BorrowedFd<'_>) -> bool {
         !self.one_mount || mount_of(self.root.as_fd()) == mount_of(fd)

@@ -21,6 +21,22 @@ pub(super) struct ListDir {
 }
 
 #[derive(Deserialize)]
+pub(super) struct FindFiles {
+    pub(super) pattern: String,
+    #[serde(default)]
+    pub(super) path: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Search {
+    pub(super) pattern: String,
+    #[serde(default)]
+    pub(super) path: Option<String>,
+    #[serde(default)]
+    pub(super) glob: Option<String>,
+}
+
+#[derive(Deserialize)]
 pub(super) struct WriteFile {
     pub(super) path: String,
     pub(super) content: String,

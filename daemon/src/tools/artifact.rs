@@ -85,7 +85,7 @@ async fn search(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
         text.push_str(&format!(
             "\n[{} lines are longer than {} bytes and were searched in pieces; a match of more than {} bytes may be missed there]",
             searched.long_lines,
-            limits::SEARCH_LINE_MAX_BYTES,
+            limits::ARTIFACT_LINE_SEARCHED_BYTES,
             limits::SEARCH_OVERLAP_BYTES
         ));
     }

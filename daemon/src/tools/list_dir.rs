@@ -9,7 +9,9 @@ use agentd_core::limits;
 use agentd_core::path_bytes::PathBytes;
 use agentd_core::policy::names::{shown, shown_bytes};
 use rustix::fs::{AtFlags, FileType};
+use std::collections::BinaryHeap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 pub(super) async fn run(tools: &Tools, ctx: &CallContext) -> CallEnd {
     let (owned_tools, owned) = (tools.clone(), ctx.clone());
@@ -43,33 +45,58 @@ fn list(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
             format!("{} cannot be listed: {errno}", shown(&existing.path)),
         )
     };
-    let dir = inspect::read_folder(&existing.fd).map_err(refused)?;
-    let mut names = Vec::new();
-    let mut is_whole = true;
+    let (names, count, is_whole) =
+        first_names(inspect::read_folder(&existing.fd).map_err(refused)?).map_err(refused)?;
+    if names.is_empty() {
+        return Ok(format!("{} is an empty folder", shown(&path)));
+    }
+    let (mut text, mut lines) = (String::new(), 0);
+    // The last line has to fit as well.
+    let room = ctx.bounds.max_bytes.saturating_sub(MORE_LINE_BYTES);
+    for name in &names {
+        let line = describe(&existing.fd, name);
+        if lines > 0 && text.len() + 1 + line.len() > room {
+            break;
+        }
+        if lines > 0 {
+            text.push('\n');
+        }
+        text.push_str(&line);
+        lines += 1;
+    }
+    let more = count - lines;
+    if more > 0 || !is_whole {
+        let or_more = if is_whole { "" } else { "at least " };
+        text.push_str(&format!("\n... {or_more}{more} more entries"));
+    }
+    Ok(text)
+}
+
+/// Bytes kept free for the line that says what is left.
+const MORE_LINE_BYTES: usize = 100;
+
+/// The first names in order, how many there are, and whether all were counted. Takes memory for the first ones only.
+fn first_names(dir: rustix::fs::Dir) -> rustix::io::Result<(Vec<Vec<u8>>, usize, bool)> {
+    let deadline = Instant::now() + Duration::from_millis(limits::WALK_TIME_MAX_MS);
+    let (mut first, mut count) = (BinaryHeap::new(), 0);
     for entry in dir {
-        let entry = entry.map_err(refused)?;
+        let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name == b"." || name == b".." {
             continue;
         }
-        if names.len() == limits::FOLDER_READ_MAX {
-            is_whole = false;
-            break;
+        count += 1;
+        if first.len() < limits::LIST_ENTRIES_MAX {
+            first.push(name.to_vec());
+        } else if first.peek().is_some_and(|last: &Vec<u8>| name < last.as_slice()) {
+            first.pop();
+            first.push(name.to_vec());
         }
-        names.push(name.to_vec());
+        if count % 1_024 == 0 && Instant::now() >= deadline {
+            return Ok((first.into_sorted_vec(), count, false));
+        }
     }
-    names.sort();
-    if names.is_empty() {
-        return Ok(format!("{} is an empty folder", shown(&path)));
-    }
-    let more = names.len().saturating_sub(limits::LIST_ENTRIES_MAX);
-    names.truncate(limits::LIST_ENTRIES_MAX);
-    let mut lines: Vec<String> = names.iter().map(|name| describe(&existing.fd, name)).collect();
-    if more > 0 {
-        let or_more = if is_whole { "" } else { "at least " };
-        lines.push(format!("... {or_more}{more} more entries"));
-    }
-    Ok(lines.join("\n"))
+    Ok((first.into_sorted_vec(), count, true))
 }
 
 fn describe(folder: &OwnedFd, name: &[u8]) -> String {

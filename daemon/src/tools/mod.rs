@@ -23,13 +23,16 @@ mod artifact;
 mod change;
 mod commit;
 mod evidence;
+mod find_files;
 mod judged;
 mod list_dir;
 mod neighbours;
 mod read_file;
 mod registry;
 mod scratch;
+mod search;
 mod text;
+mod walk;
 pub(crate) mod working_folder;
 
 pub use answer::BUSY;
@@ -82,7 +85,7 @@ impl Tools {
 
     async fn facts(&self, ctx: &CallContext, redactor: &Redactor) -> Result<Inspection, CallFault> {
         match ctx.tool.as_str() {
-            "read_file" | "list_dir" | "write_file" | "edit_file" => {
+            "read_file" | "list_dir" | "find_files" | "search" | "write_file" | "edit_file" => {
                 let (tools, ctx, redactor) = (self.clone(), ctx.clone(), redactor.clone());
                 blocking(move || tools.inspect_path(&ctx, &redactor)).await?
             }
@@ -100,6 +103,8 @@ impl Tools {
         let mut end = match ctx.tool.as_str() {
             "read_file" => read_file::run(self, ctx, redactor).await,
             "list_dir" => list_dir::run(self, ctx).await,
+            "find_files" => find_files::run(self, ctx, redactor).await,
+            "search" => search::run(self, ctx, redactor).await,
             "write_file" | "edit_file" => change::run(self, ctx, redactor).await,
             "read_artifact" => artifact::run(self, ctx).await,
             "search_artifact" => artifact::run_search(self, ctx).await,
@@ -137,6 +142,14 @@ impl Tools {
             "list_dir" => {
                 let args: args::ListDir = args::parse(ctx)?;
                 self.inspect_read(ctx, &PathBytes::from(args.path.as_deref().unwrap_or(".")), PathOp::List)
+            }
+            "find_files" => {
+                let args: args::FindFiles = args::parse(ctx)?;
+                self.inspect_read(ctx, &PathBytes::from(args.path.as_deref().unwrap_or(".")), PathOp::List)
+            }
+            "search" => {
+                let args: args::Search = args::parse(ctx)?;
+                search::inspect(self, ctx, &PathBytes::from(args.path.as_deref().unwrap_or(".")))
             }
             _ => {
                 let args: args::ReadFile = args::parse(ctx)?;

@@ -46,6 +46,16 @@ occur once; with all=true every occurrence is replaced. Line ends, encoding and 
         effect: EffectClass::Idempotent,
     },
     ToolSpec {
+        name: "find_files",
+        description: "Find files and folders by name, below a folder, sorted by path. `pattern` is a glob: without a slash it \
+matches names at any depth (`*.rs`, `Cargo.toml`), with one it matches paths from `path` or the working folder on \
+(`src/**/*.ts`); `{a,b}` and `[a-z]` work, a leading ! means all others, a trailing / only folders. Case counts. Hidden files \
+are found; .git, and what .gitignore, .ignore or .git/info/exclude ignore, is not, unless `path` or `pattern` names it without \
+wildcards. Links are listed (name@) and not followed.",
+        input_schema: r#"{"type":"object","properties":{"pattern":{"type":"string","minLength":1,"maxLength":1024,"description":"The glob."},"path":{"type":"string","minLength":1,"maxLength":4096,"description":"The folder to look in, absolute or relative to the working folder. Default: the working folder."}},"required":["pattern"],"additionalProperties":false}"#,
+        effect: EffectClass::ReadOnly,
+    },
+    ToolSpec {
         name: "list_dir",
         description: "List the entries of a folder in the order of their names: folders end in /, links show their \
 target, files their size in bytes.",
@@ -72,6 +82,16 @@ is no terminal. The result is the exit code if it is not 0, then standard output
 long output is cut in the middle and kept whole as an artifact. What the command leaves running is killed when it ends.",
         input_schema: r#"{"type":"object","properties":{"command":{"type":"string","minLength":1,"maxLength":131072,"description":"The command line."},"timeout_s":{"type":"integer","minimum":1,"maximum":3600,"description":"Seconds until it is killed. Default 120."}},"required":["command"],"additionalProperties":false}"#,
         effect: EffectClass::Unsafe,
+    },
+    ToolSpec {
+        name: "search",
+        description: "Search the contents of files for a regular expression (Rust syntax), line by line. The result has each \
+file's path on a line of its own, then `LINE: text` for each line that matches, sorted by path. Case counts; (?i) at the start \
+ignores it. A literal ( [ { . * + ? | ^ $ or \\ is escaped with \\. Hidden files are searched; .git, binary files, and what \
+.gitignore, .ignore or .git/info/exclude ignore, are not, unless `path` or `glob` names it without wildcards. Links are not \
+followed. Long lines are cut around the match; a long result is cut in the middle and kept whole as an artifact.",
+        input_schema: r#"{"type":"object","properties":{"pattern":{"type":"string","minLength":1,"maxLength":4096,"description":"The regular expression."},"path":{"type":"string","minLength":1,"maxLength":4096,"description":"A folder or one file, absolute or relative to the working folder. Default: the working folder."},"glob":{"type":"string","minLength":1,"maxLength":1024,"description":"Only files that match, as in find_files: *.rs, src/**/*.{ts,tsx}, !*.min.js for all others."}},"required":["pattern"],"additionalProperties":false}"#,
+        effect: EffectClass::ReadOnly,
     },
     ToolSpec {
         name: "search_artifact",

@@ -4,9 +4,12 @@ mod artifact_tests;
 mod change_tests;
 mod command_tests;
 mod encoding_tests;
+mod find_tests;
 mod path_tests;
 mod read_tests;
 mod registry_tests;
+mod search_oracle_tests;
+mod search_tests;
 
 use super::*;
 use crate::ports::{
@@ -305,4 +308,8 @@ impl Bench {
     pub(super) async fn write(&mut self, path: &str, content: &str) -> CallEnd {
         self.run("write_file", json!({ "path": path, "content": content })).await
     }
+}
+
+pub(super) fn make_fifo(path: &Path) {
+    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
 }

@@ -49,10 +49,12 @@ fn effects_are_those_of_the_tools() {
         registry.names().iter().map(|name| (*name, registry.find(name).unwrap().effect)).collect();
     let expected = [
         ("edit_file", EffectClass::Idempotent),
+        ("find_files", EffectClass::ReadOnly),
         ("list_dir", EffectClass::ReadOnly),
         ("read_artifact", EffectClass::ReadOnly),
         ("read_file", EffectClass::ReadOnly),
         ("run_command", EffectClass::Unsafe),
+        ("search", EffectClass::ReadOnly),
         ("search_artifact", EffectClass::ReadOnly),
         ("write_file", EffectClass::Idempotent),
     ];
@@ -65,7 +67,7 @@ fn faults_have_the_forms_of_the_contract() {
         (
             "Read",
             "{}",
-            "Unknown tool Read. Tools: [edit_file, list_dir, read_artifact, read_file, run_command, search_artifact, write_file]",
+            "Unknown tool Read. Tools: [edit_file, find_files, list_dir, read_artifact, read_file, run_command, search, search_artifact, write_file]",
         ),
         (
             "read_file",
