@@ -212,3 +212,106 @@ fn run_stops_its_turn_when_it_is_told_to_end() {
         });
     }
 }
+
+/// What each stream printed is marked, in the order of the writes, and live as in the result.
+#[test]
+fn both_streams_are_marked_in_the_order_of_their_writes() {
+    let script = "for i in 1 2 3 4 5 6 7 8 9; do echo out $i; echo err $i >&2; done; exit 3";
+    let (model, home) =
+        world([command("toolu_1", script), command("toolu_2", "echo only >&2"), Answer::saying("done")]);
+    let session = home.new_session(["--permission-mode", "full"]);
+    home.send_and_wait(&session, "go").ok();
+    let mut wanted = String::from("Exit code 3");
+    for at in 1..=9 {
+        let back = if at > 1 { "\n[stdout]" } else { "" };
+        wanted.push_str(&format!("{back}\nout {at}\n[stderr]\nerr {at}"));
+    }
+    let result = model.last_request().result_of("toolu_1");
+    assert!(result.is_error);
+    assert_eq!(result.text.trim_start_matches("Error: "), wanted);
+    assert_eq!(model.last_request().result_of("toolu_2").text, "[stderr]\nonly");
+}
+
+/// The reason of a failure is shown, however much was printed after it.
+#[test]
+fn the_end_of_stderr_is_kept_under_a_flood_of_stdout() {
+    let script = "echo 'first' ; echo 'fatal: the reason' >&2; seq 1 20000; exit 2";
+    let (model, home) = world([command("toolu_1", script), Answer::saying("done")]);
+    let session = home.new_session(["--permission-mode", "full"]);
+    home.send_and_wait(&session, "go").ok();
+    let text = model.last_request().result_of("toolu_1").text;
+    assert!(text.contains("Exit code 2\nfirst\n[stderr]\nfatal: the reason\n[stdout]\n1\n"), "{text}");
+    let late = "seq 1 9000; seq 1 20 >&2; echo 'fatal: late' >&2; seq 1 20000; exit 2";
+    model.push(command("toolu_2", late));
+    model.push(Answer::saying("done"));
+    home.send_and_wait(&session, "again").ok();
+    let text = model.last_request().result_of("toolu_2").text;
+    let (_, end) = text.split_once("[end of stderr]").unwrap_or_else(|| panic!("no end of stderr: {text}"));
+    assert!(end.ends_with("fatal: late"), "{text}");
+}
+
+/// E3: nobody can answer, and a command that asks ends at once and says so.
+#[test]
+fn a_command_that_wants_a_person_ends_at_once() {
+    let setup = "git init -q . && git config user.email a@b && git config user.name n && echo x > f && git add f \
+                 && git commit -qm one && echo y > g && git add g && git commit -qm two && echo z > h && git add h";
+    let rows = [
+        ("cat", false),
+        ("read x", false),
+        ("git commit", true),
+        ("git stash -q && git rebase -i HEAD~1", true),
+        // Six failures in a row would end the turn.
+        ("true", false),
+        ("python3 -c 'input()'", true),
+        ("bash -c 'exec 3</dev/tty'", true),
+        ("git ls-remote https://127.0.0.1:9/x.git", false),
+    ];
+    let calls = rows.iter().enumerate().map(|(at, (line, _))| command(&format!("toolu_{at}"), line));
+    let (model, home) =
+        world([command("toolu_setup", setup)].into_iter().chain(calls).chain([Answer::saying("done")]));
+    let session = home.new_session(["--permission-mode", "full"]);
+    home.send_and_wait(&session, "go").ok();
+    let events = home.events(&session);
+    let ends = of_kind(&events, "call_finished");
+    assert_eq!(ends[0].field("exit_code"), &json!(0), "{}", ends[0].json);
+    for ((line, hinted), end) in rows.iter().zip(&ends[1..]) {
+        assert!(end.field("duration_ms").as_u64().unwrap() < 5_000, "{line}: {}", end.json);
+        assert!(
+            ["cat", "true"].contains(line) || end.field("exit_code") != &json!(0),
+            "{line}: {}",
+            end.json
+        );
+        let has_hint = end.text("text").contains("there is no terminal and standard input is empty");
+        assert_eq!(has_hint, *hinted, "{line}: {}", end.json);
+    }
+    let log =
+        home.command("git").args(["log", "--format=%s"]).current_dir(home.workspace()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&log.stdout), "two\none\n", "nothing was committed or rebased");
+    assert_eq!(model.last_request().tool_results().len(), rows.len() + 1);
+}
+
+/// E6: a deleted folder makes no session useless.
+#[test]
+fn a_deleted_folder_is_told_and_the_session_goes_on() {
+    let (model, home) = world([
+        command("toolu_1", "rm -rf \"$PWD\"; echo gone"),
+        command("toolu_2", "ls -A; cd /tmp && pwd"),
+        Answer::calling("toolu_3", "write_file", json!({"path": "a.txt", "content": "a\n"})),
+        command("toolu_4", "cat a.txt"),
+        Answer::saying("done"),
+    ]);
+    let folder = home.workspace().join("worktree");
+    std::fs::create_dir(&folder).unwrap();
+    let new = home.cli(["new", "--permission-mode", "full", "--cwd", folder.to_str().unwrap()]).run().ok();
+    let session = new.stdout.trim().to_owned();
+    home.send(&session, "go");
+    // The workspace comes back while the model works on: file tools and commands find it again.
+    let follower = home.follow(&session, 0);
+    follower.wait_for_nth("the second result", 2, Deadline::secs(20), |event| event.is("call_finished"));
+    std::fs::create_dir_all(&folder).unwrap();
+    assert_eq!(home.wait_for_turn_end(&session, 1, Deadline::secs(20)), "completed");
+    let second = model.last_request().result_of("toolu_2").text;
+    assert!(second.starts_with("[the session's folder ") && second.contains("is gone"), "{second}");
+    assert!(second.contains("worktree") && second.ends_with("/tmp"), "{second}");
+    assert_eq!(model.last_request().tool_results().len(), 4);
+}
