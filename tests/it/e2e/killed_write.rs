@@ -35,7 +35,7 @@ fn a_killed_write_leaves_the_old_or_the_new_content_and_is_finished_afterwards()
     let home = TestHome::with_model(binary(), &model);
     home.write("big.txt", content("v0"));
     let session = home.new_session(["--permission-mode", "workspace"]);
-    // How long the call takes when nobody is killed; the kills are spread over that and a little more.
+    // How long the call takes when nobody is killed. The kills close in on the moment of the change from both sides.
     let whole = {
         let follower = home.follow(&session, 0);
         home.send(&session, "v0 v1");
@@ -45,14 +45,14 @@ fn a_killed_write_leaves_the_old_or_the_new_content_and_is_finished_afterwards()
         begun.elapsed()
     };
     home.wait_for_turn_end(&session, 1, Deadline::secs(20));
-    let (mut old_seen, mut new_seen) = (0, 0);
+    let (mut old_seen, mut new_seen, mut wait) = (0, 0, whole / 2);
     for round in 1..=ROUNDS {
         let (old, new) = (format!("v{round}"), format!("v{}", round + 1));
         let seen = home.show(&session)["last_seq"].as_u64().expect("a number");
         let follower = home.follow(&session, seen);
         home.send(&session, &format!("{old} {new}"));
         follower.wait_for_kind("call_started", Deadline::secs(20));
-        let (begun, wait) = (Instant::now(), whole * round / (ROUNDS * 4 / 5));
+        let begun = Instant::now();
         while begun.elapsed() < wait {
             std::hint::spin_loop();
         }
@@ -61,9 +61,11 @@ fn a_killed_write_leaves_the_old_or_the_new_content_and_is_finished_afterwards()
         let found = home.read("big.txt").expect("the file is there, whatever happens");
         if found == content(&old) {
             old_seen += 1;
+            wait = wait * 3 / 2;
         } else {
             assert!(found == content(&new), "round {round}: a half-written file of {} bytes", found.len());
             new_seen += 1;
+            wait = wait * 3 / 4;
         }
         home.start_daemon();
         poll("the session knows where it stands", Deadline::secs(20), || match home.show(&session)["state"]
