@@ -375,3 +375,7 @@ pub const CHANGED_CONTENT_MAX_BYTES: usize = 16 * 1024 * 1024;
 pub const CHANGED_READ_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes that one changed file takes in an answer beside its diff.
 pub const CHANGED_FILE_BYTES: usize = 512;
+/// Files of one patch; more than a person can look over, and each holds a descriptor while it is put in place.
+pub const PATCH_FILES_MAX: usize = 300;
+/// Faults of one patch that are named.
+pub const PATCH_FAULTS_MAX: usize = 4;

@@ -52,6 +52,11 @@ pub(super) struct EditFile {
 }
 
 #[derive(Deserialize)]
+pub(super) struct ApplyPatch {
+    pub(super) patch: String,
+}
+
+#[derive(Deserialize)]
 pub(super) struct RunCommand {
     pub(super) command: String,
     #[serde(default, deserialize_with = "whole")]

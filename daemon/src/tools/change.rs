@@ -94,7 +94,7 @@ pub(super) fn inspect(
 
 /// The diff of what a reader sees, whatever encoding it is in. Secrets go before its long lines are cut, unless that
 /// would hide the change.
-fn diff_as_read(label: &str, before: Option<&[u8]>, after: &[u8], redactor: &Redactor) -> String {
+pub(super) fn diff_as_read(label: &str, before: Option<&[u8]>, after: &[u8], redactor: &Redactor) -> String {
     let bytes = |content| match edit::as_read(content) {
         Some((encoding, text)) if encoding.charset != Charset::Utf8 => {
             Cow::Owned(text.into_owned().into_bytes())
@@ -173,7 +173,7 @@ fn apply(change: &Change, temp: &str) -> Result<Written, CommitError> {
     }
 }
 
-async fn store(tools: &Tools, bytes: Vec<u8>) -> Result<(), CallFault> {
+pub(super) async fn store(tools: &Tools, bytes: Vec<u8>) -> Result<(), CallFault> {
     match tools.store.put_blob(BlobSource::Bytes(bytes.into())).await {
         Ok(_) => Ok(()),
         Err(error) => Err(answer::fault(
@@ -251,7 +251,7 @@ fn check_missing(wish: &Wish, path: &PathBytes, missing: &Missing) -> Result<(),
 }
 
 /// The whole of a file that may be changed.
-fn read_whole(existing: &Existing) -> Result<Vec<u8>, CallFault> {
+pub(super) fn read_whole(existing: &Existing) -> Result<Vec<u8>, CallFault> {
     answer::only_regular(existing)?;
     let name = shown(&existing.path);
     if !existing.is_writable() {
@@ -274,7 +274,7 @@ fn read_whole(existing: &Existing) -> Result<Vec<u8>, CallFault> {
     Ok(content)
 }
 
-fn too_large(name: &str, bytes: impl std::fmt::Display) -> CallFault {
+pub(super) fn too_large(name: &str, bytes: impl std::fmt::Display) -> CallFault {
     let max = limits::EDIT_MAX_BYTES;
     answer::fault(
         "too_large",

@@ -51,7 +51,7 @@ pub(super) struct Written {
     pub(super) after_mode: u32,
 }
 
-fn io(what: &'static str) -> impl FnOnce(Errno) -> CommitError {
+pub(super) fn io(what: &'static str) -> impl FnOnce(Errno) -> CommitError {
     move |errno| CommitError::Io { what, source: errno.into() }
 }
 
@@ -59,6 +59,19 @@ fn io(what: &'static str) -> impl FnOnce(Errno) -> CommitError {
 pub(super) fn temp_name(call: &CallId) -> String {
     let id: String = call.as_str().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     format!(".agentd-{id}.tmp")
+}
+
+/// The same for one of several files of a call.
+pub(super) fn temp_name_of(call: &CallId, file: usize) -> String {
+    let name = temp_name(call);
+    format!("{}-{file}.tmp", name.strip_suffix(".tmp").unwrap_or(&name))
+}
+
+/// Creates a file beside a target for whoever removes it later.
+pub(super) fn create_temp(folder: &OwnedFd, name: &str, mode: u32) -> Result<File, CommitError> {
+    let (mut guard, file) = Temp::create(folder, name, mode)?;
+    guard.is_there = false;
+    Ok(file)
 }
 
 /// A half-made file, removed unless it got its name.
@@ -94,7 +107,7 @@ impl<'a> Temp<'a> {
     }
 }
 
-fn fill(file: &mut File, content: &[u8]) -> Result<(), CommitError> {
+pub(super) fn fill(file: &mut File, content: &[u8]) -> Result<(), CommitError> {
     let failed = |source| CommitError::Io { what: "writing the new content", source };
     file.write_all(content).map_err(failed)?;
     file.sync_all().map_err(failed)
@@ -147,7 +160,7 @@ pub(super) fn replace(
 
 /// Gives a name back to what our exchange displaced, or to what somebody put there since: each exchange must bring out
 /// what the one before put in; if it brings out something newer, that is what belongs there.
-fn put_back(folder: &OwnedFd, temp: &str, name: &[u8], ours: &File) -> Result<(), CommitError> {
+pub(super) fn put_back(folder: &OwnedFd, temp: &str, name: &[u8], ours: &File) -> Result<(), CommitError> {
     // Held open, so that no inode number is given to another file meanwhile.
     let hold = || {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -233,7 +246,7 @@ fn place_new(folder: &OwnedFd, name: &[u8], content: &[u8], temp: &str) -> Resul
     Ok(Written { before_mode: None, after_mode: stat.st_mode & 0o7777 })
 }
 
-fn keep_owner(file: &File, old: &Stat) -> Result<(), CommitError> {
+pub(super) fn keep_owner(file: &File, old: &Stat) -> Result<(), CommitError> {
     let new = rustix::fs::fstat(file).map_err(io("looking at the new file"))?;
     if (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid) {
         return Ok(());
@@ -247,7 +260,7 @@ fn keep_owner(file: &File, old: &Stat) -> Result<(), CommitError> {
 }
 
 /// Whether a name holds the very file that was inspected, with the content it had.
-fn is_as_inspected(folder: &OwnedFd, name: &[u8], old: &Stat, before: &str) -> bool {
+pub(super) fn is_as_inspected(folder: &OwnedFd, name: &[u8], old: &Stat, before: &str) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let Ok(fd) = rustix::fs::openat(folder, name, flags, Mode::empty()) else { return false };
     let Ok(stat) = rustix::fs::fstat(&fd) else { return false };
@@ -260,7 +273,7 @@ fn is_as_inspected(folder: &OwnedFd, name: &[u8], old: &Stat, before: &str) -> b
 }
 
 /// Makes a rename survive a power loss. Best effort: some file systems cannot.
-fn sync_folder(folder: &OwnedFd) {
+pub(super) fn sync_folder(folder: &OwnedFd) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if let Ok(fd) = rustix::fs::openat(folder, ".", flags, Mode::empty()) {
         let _ = rustix::fs::fsync(fd);

@@ -18,6 +18,7 @@
 pub mod command;
 
 mod answer;
+mod apply_patch;
 mod args;
 mod artifact;
 mod change;
@@ -85,7 +86,8 @@ impl Tools {
 
     async fn facts(&self, ctx: &CallContext, redactor: &Redactor) -> Result<Inspection, CallFault> {
         match ctx.tool.as_str() {
-            "read_file" | "list_dir" | "find_files" | "search" | "write_file" | "edit_file" => {
+            "read_file" | "list_dir" | "find_files" | "search" | "write_file" | "edit_file"
+            | "apply_patch" => {
                 let (tools, ctx, redactor) = (self.clone(), ctx.clone(), redactor.clone());
                 blocking(move || tools.inspect_path(&ctx, &redactor)).await?
             }
@@ -106,6 +108,7 @@ impl Tools {
             "find_files" => find_files::run(self, ctx, redactor).await,
             "search" => search::run(self, ctx, redactor).await,
             "write_file" | "edit_file" => change::run(self, ctx, redactor).await,
+            "apply_patch" => apply_patch::run(self, ctx, redactor).await,
             "read_artifact" => artifact::run(self, ctx).await,
             "search_artifact" => artifact::run_search(self, ctx).await,
             other => answer::failed(ctx, "unknown_tool", format!("{other} cannot be run here")),
@@ -122,6 +125,9 @@ impl Tools {
     /// What there is to say about a call of this room that a former run of the daemon started. Removes what such a
     /// call may have left half-made.
     pub async fn evidence(&self, ctx: &CallContext) -> Evidence {
+        if let Some(Binding::Files(files)) = &ctx.binding {
+            return apply_patch::evidence(self, ctx, files).await;
+        }
         let ctx = ctx.clone();
         let found = blocking(move || evidence::of_call(&ctx)).await;
         found.unwrap_or_else(|fault| Evidence::Unknown { why: fault.text, output: None })
@@ -130,6 +136,9 @@ impl Tools {
     /// The result of a call that was found finished by [`Self::evidence`].
     pub async fn finished(&self, ctx: &CallContext) -> CallEnd {
         let owned = ctx.clone();
+        if let Some(Binding::Files(files)) = &ctx.binding {
+            return apply_patch::finished(ctx, files);
+        }
         match blocking(move || evidence::finished(&owned)).await {
             Ok(end) => end,
             Err(fault) => answer::from_fault(ctx, fault),
@@ -139,6 +148,7 @@ impl Tools {
     fn inspect_path(&self, ctx: &CallContext, redactor: &Redactor) -> Result<Inspection, CallFault> {
         match ctx.tool.as_str() {
             "write_file" | "edit_file" => change::inspect(self, ctx, redactor),
+            "apply_patch" => apply_patch::inspect(self, ctx, redactor),
             "list_dir" => {
                 let args: args::ListDir = args::parse(ctx)?;
                 self.inspect_read(ctx, &PathBytes::from(args.path.as_deref().unwrap_or(".")), PathOp::List)

@@ -38,6 +38,15 @@ pub enum RegistryError {
 
 const TOOLS: &[ToolSpec] = &[
     ToolSpec {
+        name: "apply_patch",
+        description: "Change several files at once: all or none. Lines of context and `-` lines must be copied exactly; \
+`@@ LINE` names a line before the hunk where they occur several times. Also `*** Add File: P` with `+` lines, \
+`*** Delete File: P` (read it first), `*** Move to: P` after an Update line, `*** End of File` after a hunk; unified \
+diffs are taken too. Example:\n*** Begin Patch\n*** Update File: a.py\n@@ def f():\n-    return 1\n+    return 2\n*** End Patch",
+        input_schema: r#"{"type":"object","properties":{"patch":{"type":"string","minLength":1,"description":"The whole patch."}},"required":["patch"],"additionalProperties":false}"#,
+        effect: EffectClass::Idempotent,
+    },
+    ToolSpec {
         name: "edit_file",
         description: "Replace text in a file. `old` must be copied exactly from the file, without line numbers, and must \
 occur once; with all=true every occurrence is replaced. Line ends, encoding and everything else stay as they are. When \

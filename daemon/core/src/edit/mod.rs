@@ -18,6 +18,7 @@ mod encoded;
 mod likeness;
 mod matching;
 mod nearest;
+pub mod patch;
 mod whole;
 
 pub use diff::{changed_lines, unified_diff};

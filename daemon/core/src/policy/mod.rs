@@ -20,7 +20,8 @@ use crate::event::{CommandFacts, EffectClass, PathFacts, PathOp, PermissionMode,
 /// Tools that touch nothing but what the daemon itself keeps for this session.
 const OWN_READS: &[&str] = &["read_artifact", "search_artifact"];
 /// Tools whose calls have a path; without one they were not understood.
-const FILE_TOOLS: &[&str] = &["read_file", "list_dir", "find_files", "search", "write_file", "edit_file"];
+const FILE_TOOLS: &[&str] =
+    &["read_file", "list_dir", "find_files", "search", "write_file", "edit_file", "apply_patch"];
 /// The tool whose calls have a command.
 const COMMAND_TOOL: &str = "run_command";
 /// The word of an inspection for "no sandbox would hold this".

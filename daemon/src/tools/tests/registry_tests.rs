@@ -48,6 +48,7 @@ fn effects_are_those_of_the_tools() {
     let effects: Vec<_> =
         registry.names().iter().map(|name| (*name, registry.find(name).unwrap().effect)).collect();
     let expected = [
+        ("apply_patch", EffectClass::Idempotent),
         ("edit_file", EffectClass::Idempotent),
         ("find_files", EffectClass::ReadOnly),
         ("list_dir", EffectClass::ReadOnly),
@@ -67,7 +68,7 @@ fn faults_have_the_forms_of_the_contract() {
         (
             "Read",
             "{}",
-            "Unknown tool Read. Tools: [edit_file, find_files, list_dir, read_artifact, read_file, run_command, search, search_artifact, write_file]",
+            "Unknown tool Read. Tools: [apply_patch, edit_file, find_files, list_dir, read_artifact, read_file, run_command, search, search_artifact, write_file]",
         ),
         (
             "read_file",
