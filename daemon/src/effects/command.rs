@@ -6,14 +6,13 @@
 use super::Inner;
 use super::environment;
 use super::lease::Lease;
-use crate::paths::private_folder;
 use crate::ports::{CallContext, Delta, DeltaSource, EffectMessage};
 use crate::process::{JobEnd, JobOutcome, JobResult, JobSpec, Jobs, ProcessError, SandboxSpec, Spool};
 use crate::redact::Redactor;
 use crate::tools::command::{
     CommandArgs, CommandEnding, CommandOutput, command_args, command_binding, command_result,
 };
-use crate::tools::working_folder::{bound_folder, is_stand_in, notice, stand_in, working_folder};
+use crate::tools::working_folder::{bound_folder, make_stand_in, notice, stand_in, working_folder};
 use agentd_core::command::{CallEnd, CallFault, Report};
 use agentd_core::event::{ArtifactStored, CallOutcome};
 use agentd_core::limits;
@@ -97,9 +96,7 @@ async fn start(wing: &Inner, call: &CallContext, args: &CommandArgs, job: &str) 
         );
         return Err(Box::new(failed(call, &why)));
     }
-    if is_stand_in(call, &folder, scratch)
-        && let Err(error) = private_folder(&stand_in(call, scratch))
-    {
+    if let Err(error) = make_stand_in(call, &folder, scratch) {
         return Err(Box::new(failed(call, &format!("The command could not be started: {error}"))));
     }
     let env = wing.environments.of(&call.session.session_id);

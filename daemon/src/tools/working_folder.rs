@@ -12,6 +12,7 @@ use agentd_core::path_bytes::PathBytes;
 use agentd_core::policy::names::shown;
 use rustix::fs::FileType;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// The private folder of a call whose workspace is gone.
@@ -19,9 +20,13 @@ pub(crate) fn stand_in(ctx: &CallContext, scratch: &Path) -> PathBuf {
     scratch.join(format!("gone-{}", ctx.call_id))
 }
 
-/// Whether a command runs there.
-pub(crate) fn is_stand_in(ctx: &CallContext, folder: &PathBytes, scratch: &Path) -> bool {
-    folder.as_bytes() == stand_in(ctx, scratch).as_os_str().as_bytes()
+/// Makes the private folder, if a command is to run there.
+pub(crate) fn make_stand_in(ctx: &CallContext, folder: &PathBytes, scratch: &Path) -> std::io::Result<()> {
+    let private = stand_in(ctx, scratch);
+    if folder.as_bytes() != private.as_os_str().as_bytes() {
+        return Ok(());
+    }
+    std::fs::DirBuilder::new().mode(0o700).recursive(true).create(private)
 }
 
 /// Where a command of this call would run now.
