@@ -14,6 +14,7 @@ mod large;
 mod models;
 mod pairing;
 mod paths;
+mod patches;
 mod record;
 mod restart;
 mod sharing;
