@@ -34,6 +34,21 @@ async fn find(tools: &Tools, ctx: &CallContext, id: &str) -> Result<ArtifactRow,
     })
 }
 
+/// Refuses what is no text: as such it would only be noise.
+fn only_text(row: &ArtifactRow) -> Result<(), CallFault> {
+    let stored = &row.stored;
+    if stored.mime.starts_with("text/") {
+        return Ok(());
+    }
+    Err(answer::fault(
+        "file_type",
+        format!(
+            "Artifact {} is {} ({} bytes), not text.",
+            stored.artifact_id, stored.mime, stored.size_bytes
+        ),
+    ))
+}
+
 pub(super) async fn run_search(tools: &Tools, ctx: &CallContext) -> CallEnd {
     match search(tools, ctx).await {
         Ok(text) => answer::done(ctx, text),
@@ -47,6 +62,7 @@ async fn search(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
         answer::fault("pattern", format!("The pattern is not a regular expression: {error}."))
     })?;
     let row = find(tools, ctx, &args.id).await?;
+    only_text(&row)?;
     let wanted = Wanted { before: 0, after: 0, max: limits::SEARCH_TOOL_MATCHES_MAX };
     let size = row.stored.size_bytes;
     let mut search = Search::new(tools.store.clone(), row.stored.hash, size, pattern, wanted);
@@ -95,6 +111,7 @@ async fn search(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
 async fn read(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
     let args: args::ReadArtifact = args::parse(ctx)?;
     let row = find(tools, ctx, &args.id).await?;
+    only_text(&row)?;
     let (offset, total) = (args.offset.unwrap_or(0), row.stored.size_bytes);
     if offset > 0 && offset >= total {
         return Err(answer::fault(

@@ -52,3 +52,16 @@ async fn a_search_ends_at_its_bounds_and_says_so() {
     let text = bench.tools.run(&ctx, &bench.redactor).await.text;
     assert!(text.len() <= 1_000 && text.contains("... stopped after 4"), "{text}");
 }
+
+#[tokio::test]
+async fn what_is_no_text_is_named_and_not_shown() {
+    let mut bench = Bench::new();
+    let own = bench.call("read_artifact", &json!({})).session.session_id.clone();
+    let id = bench.keep(b"\x89PNG\r\n", &own).await;
+    if let Some(row) = bench.store.artifacts.lock().unwrap().get_mut(&ArtifactId::new(id.as_str())) {
+        row.stored.mime = "image/png".to_owned();
+    }
+    let wanted = format!("Artifact {id} is image/png (6 bytes), not text.");
+    assert_eq!(bench.search(&id, "PNG").await, wanted);
+    assert_eq!(bench.run("read_artifact", json!({ "id": id })).await.text, wanted);
+}
