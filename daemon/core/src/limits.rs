@@ -354,21 +354,21 @@ pub const FOLDER_DELETE_LOOK_MAX: usize = 20_000;
 /// Folders held open while one is looked through: far below the descriptors of a process.
 pub const FOLDER_DELETE_OPEN_MAX: usize = 200;
 /// Bytes of a line of stored content up to which it is searched as a whole; a longer one is searched in pieces.
-pub const ARTIFACT_LINE_SEARCHED_BYTES: usize = 1024 * 1024;
+pub const ARTIFACT_SEARCH_LINE_MAX_BYTES: usize = 1024 * 1024;
 /// Bytes that two pieces of a line share, so that matches across their edge are found.
-pub const SEARCH_OVERLAP_BYTES: usize = 4 * 1024;
+pub const ARTIFACT_SEARCH_OVERLAP_BYTES: usize = 4 * 1024;
 /// Bytes that are shown of one found line.
-pub const SEARCH_SHOWN_MAX_BYTES: usize = 500;
+pub const ARTIFACT_SEARCH_SHOWN_MAX_BYTES: usize = 500;
 /// Bytes of a pattern.
-pub const SEARCH_PATTERN_MAX_BYTES: usize = 4 * 1024;
+pub const ARTIFACT_SEARCH_PATTERN_MAX_BYTES: usize = 4 * 1024;
 /// Bytes of a compiled pattern: Unicode classes with repetitions are large, and this is far beyond useful ones.
-pub const SEARCH_PROGRAM_MAX_BYTES: usize = 8 * 1024 * 1024;
+pub const ARTIFACT_SEARCH_PROGRAM_MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Matching lines of one `search_artifact` result; its bytes are bounded too.
-pub const SEARCH_TOOL_MATCHES_MAX: usize = 200;
+pub const ARTIFACT_SEARCH_TOOL_MATCHES_MAX: usize = 200;
 /// Matching lines of one search by a client when it names no bound.
-pub const SEARCH_MATCHES_DEFAULT: usize = 1_000;
+pub const ARTIFACT_SEARCH_MATCHES_DEFAULT: usize = 1_000;
 /// Lines of context before or after a match.
-pub const SEARCH_CONTEXT_MAX: usize = 1_000;
+pub const ARTIFACT_SEARCH_CONTEXT_MAX: usize = 1_000;
 /// Bytes of one content of a changed file up to which a diff is made.
 pub const CHANGED_CONTENT_MAX_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes read of a file to see whether it is still as it was left; larger ones no file tool leaves.

@@ -36,9 +36,9 @@ impl Service {
         })?;
         let count = |given: u32| usize::try_from(given).unwrap_or(usize::MAX);
         let wanted = Wanted {
-            before: count(given.before).min(limits::SEARCH_CONTEXT_MAX),
-            after: count(given.after).min(limits::SEARCH_CONTEXT_MAX),
-            max: if given.max == 0 { limits::SEARCH_MATCHES_DEFAULT } else { count(given.max) },
+            before: count(given.before).min(limits::ARTIFACT_SEARCH_CONTEXT_MAX),
+            after: count(given.after).min(limits::ARTIFACT_SEARCH_CONTEXT_MAX),
+            max: if given.max == 0 { limits::ARTIFACT_SEARCH_MATCHES_DEFAULT } else { count(given.max) },
         };
         let size = row.stored.size_bytes;
         let search = Search::new(self.0.store.clone(), row.stored.hash.clone(), size, pattern, wanted);

@@ -71,7 +71,7 @@ impl Lines {
     /// Takes the next bytes.
     pub fn push(&mut self, mut chunk: &[u8], found: &mut Vec<FoundLine>) {
         while !chunk.is_empty() && !self.is_done {
-            let room = limits::ARTIFACT_LINE_SEARCHED_BYTES.saturating_sub(self.open.len()).max(1);
+            let room = limits::ARTIFACT_SEARCH_LINE_MAX_BYTES.saturating_sub(self.open.len()).max(1);
             let part = &chunk[..chunk.len().min(room)];
             if let Some(end) = memchr::memchr(b'\n', part) {
                 self.open.extend_from_slice(&part[..end]);
@@ -80,7 +80,7 @@ impl Lines {
             } else {
                 self.open.extend_from_slice(part);
                 chunk = &chunk[part.len()..];
-                if self.open.len() >= limits::ARTIFACT_LINE_SEARCHED_BYTES {
+                if self.open.len() >= limits::ARTIFACT_SEARCH_LINE_MAX_BYTES {
                     self.end_piece(found);
                 }
             }
@@ -113,10 +113,10 @@ impl Lines {
             self.found.long_lines += 1;
         }
         self.look(false, found);
-        let gone = self.open.len() - limits::SEARCH_OVERLAP_BYTES;
+        let gone = self.open.len() - limits::ARTIFACT_SEARCH_OVERLAP_BYTES;
         self.open.drain(..gone);
         self.open_at += u64::try_from(gone).unwrap_or(0);
-        self.overlap = limits::SEARCH_OVERLAP_BYTES;
+        self.overlap = limits::ARTIFACT_SEARCH_OVERLAP_BYTES;
         self.is_later_piece = true;
     }
 
@@ -162,7 +162,7 @@ impl Lines {
     }
 
     fn shown(&self, start: usize, end: usize, is_match: bool) -> FoundLine {
-        let max = limits::SEARCH_SHOWN_MAX_BYTES;
+        let max = limits::ARTIFACT_SEARCH_SHOWN_MAX_BYTES;
         let line = &self.open;
         let (from, to) = if line.len() <= max {
             (0, line.len())

@@ -1,10 +1,10 @@
 //! Searching stored content line by line, as it streams out of the store.
 //!
 //! One search for the tool and for the services. Memory is constant: a chunk, a line up to
-//! [`limits::ARTIFACT_LINE_SEARCHED_BYTES`], and the lines before that may still be wanted as context.
+//! [`limits::ARTIFACT_SEARCH_LINE_MAX_BYTES`], and the lines before that may still be wanted as context.
 //!
 //! Invariants: matches come in order, each line once; a line longer than the bound is searched in pieces that
-//! overlap by [`limits::SEARCH_OVERLAP_BYTES`], and what is told of it says so: a match longer than the overlap that
+//! overlap by [`limits::ARTIFACT_SEARCH_OVERLAP_BYTES`], and what is told of it says so: a match longer than the overlap that
 //! lies across two pieces is not found, and `^` and `$` hold at the ends of the line only.
 //!
 //! Deliberately absent: whose content it is, and secrets (content is redacted before it is stored).
@@ -37,12 +37,14 @@ impl Pattern {
         if text.is_empty() {
             return Err(PatternError { why: "the pattern is empty".to_owned(), at: None });
         }
-        if text.len() > limits::SEARCH_PATTERN_MAX_BYTES {
-            let why = format!("the pattern is longer than {} bytes", limits::SEARCH_PATTERN_MAX_BYTES);
+        if text.len() > limits::ARTIFACT_SEARCH_PATTERN_MAX_BYTES {
+            let why =
+                format!("the pattern is longer than {} bytes", limits::ARTIFACT_SEARCH_PATTERN_MAX_BYTES);
             return Err(PatternError { why, at: None });
         }
-        let built =
-            regex::bytes::RegexBuilder::new(text).size_limit(limits::SEARCH_PROGRAM_MAX_BYTES).build();
+        let built = regex::bytes::RegexBuilder::new(text)
+            .size_limit(limits::ARTIFACT_SEARCH_PROGRAM_MAX_BYTES)
+            .build();
         built.map(Self).map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => {
                 PatternError { why: "the pattern is too large when it is compiled".to_owned(), at: None }

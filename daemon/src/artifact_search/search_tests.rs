@@ -50,13 +50,13 @@ fn a_long_line_is_cut_around_its_match() {
     assert_eq!(found.len(), 1);
     assert!(found[0].text.contains("é needle é"), "{}", found[0].text);
     assert!(found[0].text.starts_with("…a") && found[0].text.ends_with("b…"));
-    assert!(found[0].text.len() <= limits::SEARCH_SHOWN_MAX_BYTES + 8);
+    assert!(found[0].text.len() <= limits::ARTIFACT_SEARCH_SHOWN_MAX_BYTES + 8);
     assert_eq!(searched.long_lines, 0);
 }
 
 #[test]
 fn a_line_beyond_the_bound_is_searched_in_pieces_and_found_once() {
-    let max = limits::ARTIFACT_LINE_SEARCHED_BYTES;
+    let max = limits::ARTIFACT_SEARCH_LINE_MAX_BYTES;
     for at in [10, max - 3, max + 10, 3 * max - 1] {
         let mut content = b"first\n".to_vec();
         content.extend(vec![b'a'; at]);

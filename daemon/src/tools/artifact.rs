@@ -63,7 +63,7 @@ async fn search(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
     })?;
     let row = find(tools, ctx, &args.id).await?;
     only_text(&row)?;
-    let wanted = Wanted { before: 0, after: 0, max: limits::SEARCH_TOOL_MATCHES_MAX };
+    let wanted = Wanted { before: 0, after: 0, max: limits::ARTIFACT_SEARCH_TOOL_MATCHES_MAX };
     let size = row.stored.size_bytes;
     let mut search = Search::new(tools.store.clone(), row.stored.hash, size, pattern, wanted);
     // Room for the words at the end.
@@ -101,8 +101,8 @@ async fn search(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
         text.push_str(&format!(
             "\n[{} lines are longer than {} bytes and were searched in pieces; a match of more than {} bytes may be missed there]",
             searched.long_lines,
-            limits::ARTIFACT_LINE_SEARCHED_BYTES,
-            limits::SEARCH_OVERLAP_BYTES
+            limits::ARTIFACT_SEARCH_LINE_MAX_BYTES,
+            limits::ARTIFACT_SEARCH_OVERLAP_BYTES
         ));
     }
     Ok(text)
