@@ -295,7 +295,8 @@ pub const BLOB_ORPHANS_PER_OPEN: usize = 1_000;
 pub const AUDIT_PAGE_ROWS: usize = 1_000;
 /// Old request ids forgotten in one transaction.
 pub const REQUEST_IDS_PRUNED_PER_STEP: usize = 256;
-/// The smallest window a configuration may give a model: system text, tools and one answer have to fit.
+/// The smallest window a configuration may give a model: system text, some tools and one answer have to fit. All tools need
+/// about as much; a model with so little gets on with those that `[tools] disable` leaves.
 pub const CONTEXT_WINDOW_MIN: u64 = 2_048;
 /// A rate that is whole again within this is waited for as long as a turn waits at all: a part of it is there earlier. One
 /// that takes longer is the budget of a day.
