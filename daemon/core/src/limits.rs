@@ -376,7 +376,11 @@ pub const CHANGED_CONTENT_MAX_BYTES: usize = 16 * 1024 * 1024;
 pub const CHANGED_READ_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes that one changed file takes in an answer beside its diff.
 pub const CHANGED_FILE_BYTES: usize = 512;
-/// Files of one patch; more than a person can look over, and each holds a descriptor while it is put in place.
-pub const PATCH_FILES_MAX: usize = 300;
-/// Faults of one patch that are named.
-pub const PATCH_FAULTS_MAX: usize = 4;
+/// Files in one patch: a rename through a whole project fits, and each has its line in the question to a person.
+pub const PATCH_FILES_MAX: usize = 500;
+/// Hunks in one patch. Each may be sought through its whole file, so this bounds the time.
+pub const PATCH_HUNKS_MAX: usize = 2_000;
+/// Bytes of all contents of one patch, before and after together: they are in memory until all files are in place.
+pub const PATCH_MAX_BYTES: usize = 128 * 1024 * 1024;
+/// Lines that name the place of one hunk of a patch, each sought through the file: deeper nesting than code has.
+pub const PATCH_ANCHORS_MAX: usize = 16;

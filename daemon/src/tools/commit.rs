@@ -62,20 +62,13 @@ pub(super) fn temp_name(call: &CallId) -> String {
 }
 
 /// The same for one of several files of a call.
-pub(super) fn temp_name_of(call: &CallId, file: usize) -> String {
-    let name = temp_name(call);
-    format!("{}-{file}.tmp", name.strip_suffix(".tmp").unwrap_or(&name))
-}
-
-/// Creates a file beside a target for whoever removes it later.
-pub(super) fn create_temp(folder: &OwnedFd, name: &str, mode: u32) -> Result<File, CommitError> {
-    let (mut guard, file) = Temp::create(folder, name, mode)?;
-    guard.is_there = false;
-    Ok(file)
+pub(super) fn temp_name_of(call: &CallId, number: usize) -> String {
+    let one = temp_name(call);
+    format!("{}.{number}.tmp", one.strip_suffix(".tmp").unwrap_or(&one))
 }
 
 /// A half-made file, removed unless it got its name.
-struct Temp<'a> {
+pub(super) struct Temp<'a> {
     folder: &'a OwnedFd,
     name: &'a str,
     is_there: bool,
@@ -91,7 +84,7 @@ impl Drop for Temp<'_> {
 
 impl<'a> Temp<'a> {
     /// Creates it; never through a link, never over something else.
-    fn create(folder: &'a OwnedFd, name: &'a str, mode: u32) -> Result<(Self, File), CommitError> {
+    pub(super) fn create(folder: &'a OwnedFd, name: &'a str, mode: u32) -> Result<(Self, File), CommitError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(mode));
         let fd = match open() {
@@ -104,6 +97,11 @@ impl<'a> Temp<'a> {
         };
         let fd = fd.map_err(io("making a file beside it"))?;
         Ok((Self { folder, name, is_there: true }, File::from(fd)))
+    }
+
+    /// Leaves it there.
+    pub(super) fn keep(mut self) {
+        self.is_there = false;
     }
 }
 
@@ -137,7 +135,8 @@ pub(super) fn replace(
     match rustix::fs::renameat_with(&folder, temp, &folder, name, RenameFlags::EXCHANGE) {
         Ok(()) => {
             if !is_as_inspected(&folder, temp.as_bytes(), &existing.stat, before) {
-                put_back(&folder, temp, name, &file)?;
+                let ours = rustix::fs::fstat(&file).map_err(io("looking at the new file"))?;
+                put_back(&folder, temp, name, identity(&ours))?;
                 return Err(CommitError::Changed);
             }
         }
@@ -160,7 +159,12 @@ pub(super) fn replace(
 
 /// Gives a name back to what our exchange displaced, or to what somebody put there since: each exchange must bring out
 /// what the one before put in; if it brings out something newer, that is what belongs there.
-pub(super) fn put_back(folder: &OwnedFd, temp: &str, name: &[u8], ours: &File) -> Result<(), CommitError> {
+pub(super) fn put_back(
+    folder: &OwnedFd,
+    temp: &str,
+    name: &[u8],
+    ours: (u64, u64),
+) -> Result<(), CommitError> {
     // Held open, so that no inode number is given to another file meanwhile.
     let hold = || {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -168,7 +172,7 @@ pub(super) fn put_back(folder: &OwnedFd, temp: &str, name: &[u8], ours: &File) -
         rustix::fs::fstat(&fd).map(|stat| (Some(fd), identity(&stat)))
     };
     let failed = || io("putting back what somebody else wrote in this moment");
-    let mut put = (None, rustix::fs::fstat(ours).map(|stat| identity(&stat)).map_err(failed())?);
+    let mut put = (None, ours);
     let mut going = hold().map_err(failed())?;
     for _ in 0..limits::EXCHANGES_MAX {
         match rustix::fs::renameat_with(folder, temp, folder, name, RenameFlags::EXCHANGE) {
@@ -229,21 +233,46 @@ fn place_new(folder: &OwnedFd, name: &[u8], content: &[u8], temp: &str) -> Resul
     let (mut guard, mut file) = Temp::create(folder, temp, 0o644)?;
     fill(&mut file, content)?;
     let stat = rustix::fs::fstat(&file).map_err(io("looking at the new file"))?;
-    match rustix::fs::renameat_with(folder, temp, folder, name, RenameFlags::NOREPLACE) {
-        Ok(()) => guard.is_there = false,
-        Err(Errno::EXIST) => return Err(CommitError::Changed),
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => {
-            match rustix::fs::linkat(folder, temp, folder, name, AtFlags::empty()) {
-                Ok(()) => {}
-                Err(Errno::EXIST) => return Err(CommitError::Changed),
-                Err(errno) => return Err(io("putting the new file in place")(errno)),
-            }
-        }
-        Err(errno) => return Err(io("putting the new file in place")(errno)),
+    if rename_new(folder, temp.as_bytes(), name).map_err(|error| error.placing())? {
+        guard.is_there = false;
     }
     drop(guard);
     sync_folder(folder);
     Ok(Written { before_mode: None, after_mode: stat.st_mode & 0o7777 })
+}
+
+/// Why a name could not be given.
+pub(super) enum RenameError {
+    /// Something has it.
+    Taken,
+    /// The kernel said no.
+    Refused(Errno),
+}
+
+impl RenameError {
+    pub(super) fn placing(self) -> CommitError {
+        match self {
+            Self::Taken => CommitError::Changed,
+            Self::Refused(errno) => io("putting the new file in place")(errno),
+        }
+    }
+}
+
+/// Gives a file a name that nothing has. Whether its old name is gone: where the file system cannot rename like this
+/// it has both.
+pub(super) fn rename_new(folder: &OwnedFd, from: &[u8], to: &[u8]) -> Result<bool, RenameError> {
+    match rustix::fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Err(RenameError::Taken),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => {
+            match rustix::fs::linkat(folder, from, folder, to, AtFlags::empty()) {
+                Ok(()) => Ok(false),
+                Err(Errno::EXIST) => Err(RenameError::Taken),
+                Err(errno) => Err(RenameError::Refused(errno)),
+            }
+        }
+        Err(errno) => Err(RenameError::Refused(errno)),
+    }
 }
 
 pub(super) fn keep_owner(file: &File, old: &Stat) -> Result<(), CommitError> {
@@ -260,16 +289,27 @@ pub(super) fn keep_owner(file: &File, old: &Stat) -> Result<(), CommitError> {
 }
 
 /// Whether a name holds the very file that was inspected, with the content it had.
-pub(super) fn is_as_inspected(folder: &OwnedFd, name: &[u8], old: &Stat, before: &str) -> bool {
+fn is_as_inspected(folder: &OwnedFd, name: &[u8], old: &Stat, before: &str) -> bool {
+    holds(folder, name, identity(old), before)
+}
+
+/// Whether a name holds this very file with this content (its hash).
+pub(super) fn holds(folder: &OwnedFd, name: &[u8], file: (u64, u64), content_hash: &str) -> bool {
+    read_named(folder, name)
+        .is_some_and(|(stat, content)| identity(&stat) == file && text::hash(&content) == content_hash)
+}
+
+/// The regular file of this name, never through a link; none for anything else, and for what is too large.
+pub(super) fn read_named(folder: &OwnedFd, name: &[u8]) -> Option<(Stat, Vec<u8>)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let Ok(fd) = rustix::fs::openat(folder, name, flags, Mode::empty()) else { return false };
-    let Ok(stat) = rustix::fs::fstat(&fd) else { return false };
-    if identity(&stat) != identity(old) || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return false;
+    let fd = rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&fd).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
     }
     let mut content = Vec::new();
-    let read = File::from(fd).take(limits::EDIT_MAX_BYTES + 1).read_to_end(&mut content);
-    read.is_ok() && text::hash(&content) == before
+    File::from(fd).take(limits::EDIT_MAX_BYTES + 1).read_to_end(&mut content).ok()?;
+    (u64::try_from(content.len()).unwrap_or(u64::MAX) <= limits::EDIT_MAX_BYTES).then_some((stat, content))
 }
 
 /// Makes a rename survive a power loss. Best effort: some file systems cannot.

@@ -1,6 +1,6 @@
 //! What the files themselves say about a call that was started before the daemon went away.
 
-use super::{answer, commit, text};
+use super::{answer, apply_patch, commit, text};
 use crate::inspect::{Existing, Found, Workspace};
 use crate::ports::{CallContext, Evidence};
 use agentd_core::command::CallEnd;
@@ -41,6 +41,9 @@ pub(super) fn of_contents(binding: &Binding, now: Option<&str>) -> Evidence {
 
 /// The result of a call whose evidence says that it finished.
 pub(super) fn finished(ctx: &CallContext) -> CallEnd {
+    if let Some(Binding::Files(files)) = &ctx.binding {
+        return apply_patch::finished(ctx, files);
+    }
     let Some(Binding::File { path, before, after }) = &ctx.binding else {
         return answer::failed(ctx, "internal", "the call is not about a file");
     };

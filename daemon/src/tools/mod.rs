@@ -123,7 +123,7 @@ impl Tools {
     }
 
     /// What there is to say about a call of this room that a former run of the daemon started. Removes what such a
-    /// call may have left half-made.
+    /// call may have left half-made; a call of several files that is half done is undone.
     pub async fn evidence(&self, ctx: &CallContext) -> Evidence {
         if let Some(Binding::Files(files)) = &ctx.binding {
             return apply_patch::evidence(self, ctx, files).await;
@@ -136,9 +136,6 @@ impl Tools {
     /// The result of a call that was found finished by [`Self::evidence`].
     pub async fn finished(&self, ctx: &CallContext) -> CallEnd {
         let owned = ctx.clone();
-        if let Some(Binding::Files(files)) = &ctx.binding {
-            return apply_patch::finished(ctx, files);
-        }
         match blocking(move || evidence::finished(&owned)).await {
             Ok(end) => end,
             Err(fault) => answer::from_fault(ctx, fault),

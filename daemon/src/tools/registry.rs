@@ -39,10 +39,12 @@ pub enum RegistryError {
 const TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "apply_patch",
-        description: "Change several files at once: all or none. Lines of context and `-` lines must be copied exactly; \
-`@@ LINE` names a line before the hunk where they occur several times. Also `*** Add File: P` with `+` lines, \
-`*** Delete File: P` (read it first), `*** Move to: P` after an Update line, `*** End of File` after a hunk; unified \
-diffs are taken too. Example:\n*** Begin Patch\n*** Update File: a.py\n@@ def f():\n-    return 1\n+    return 2\n*** End Patch",
+        description: "Change several files at once: all of them, or none when anything does not fit. Form:\n\
+*** Begin Patch\n*** Update File: src/a.py\n@@ def greet():\n     name = ask()\n-    print(name)\n+    print(name.title())\n\
+*** Add File: src/b.py\n+import a\n*** Delete File: old.py\n*** End Patch\n\
+Lines begin with a space (stays), - (goes) or + (comes) and must be exactly those of the file, with enough around a change \
+to be found once; `@@ LINE` names a line above it. `*** Move to: PATH` after Update File renames. Unified diffs (git) are \
+taken too. A file to be deleted must have been read.",
         input_schema: r#"{"type":"object","properties":{"patch":{"type":"string","minLength":1,"description":"The whole patch."}},"required":["patch"],"additionalProperties":false}"#,
         effect: EffectClass::Idempotent,
     },

@@ -132,7 +132,7 @@ fn find_line_ends(content: &[u8], wanted: &[u8], classic: bool) -> Vec<(usize, u
 }
 
 /// Every place where `needle` stands, also overlapping ones.
-pub(super) fn occurrences(content: &[u8], needle: &[u8]) -> Vec<usize> {
+pub(super) fn occurrences<T: PartialEq>(content: &[T], needle: &[T]) -> Vec<usize> {
     let mut table = vec![0_usize; needle.len()];
     let mut length = 0;
     for at in 1..needle.len() {

@@ -1,329 +1,413 @@
-//! What a patch would do, file by file. Nothing is changed here.
+//! What a patch would do, file by file, on what is there now.
 
-use super::super::{Tools, answer, args, change, neighbours, text};
-use crate::inspect::{self, Existing, Found, Looked, Missing, Workspace};
+use crate::inspect::{self, Existing, Found, Looked};
 use crate::ports::CallContext;
 use crate::redact::Redactor;
+use crate::tools::{Tools, answer, args, change, neighbours, text};
 use agentd_core::command::CallFault;
-use agentd_core::edit::patch::{self, Action, FilePatch, Hunk, PatchError};
+use agentd_core::edit::patch::{self, Change, FilePatch, Hunk, PatchError};
 use agentd_core::event::{FileBinding, PathFacts, PathOp};
 use agentd_core::limits;
 use agentd_core::path_bytes::PathBytes;
 use agentd_core::policy::names::shown;
-use rustix::fs::Stat;
-use std::collections::BTreeSet;
+use rustix::fs::{AtFlags, FileType, Stat};
+use std::collections::HashMap;
 
-/// The facts of every path, and the steps unless one of them may not be looked at.
+/// What a call would do.
 pub(super) struct Plan {
+    /// Every path, in the order of the patch.
     pub(super) facts: Vec<PathFacts>,
-    pub(super) steps: Option<Vec<Step>>,
+    /// Whether all paths may be touched; the steps are not complete otherwise.
+    pub(super) in_reach: bool,
+    /// In order.
+    pub(super) steps: Vec<Step>,
 }
 
-/// What becomes of one path.
+/// What happens to one name.
 pub(super) struct Step {
-    pub(super) facts: PathFacts,
-    pub(super) workspace: Workspace,
-    pub(super) kind: Kind,
+    /// As the patch names it.
+    pub(super) name: String,
+    /// Where it really is.
     pub(super) binding: FileBinding,
-    pub(super) summary: String,
+    pub(super) before: Option<Vec<u8>>,
+    pub(super) after: Option<Vec<u8>>,
+    /// What is replaced or removed.
+    pub(super) old: Option<Stat>,
+    pub(super) kind: Kind,
 }
 
+/// Why it happens.
 pub(super) enum Kind {
-    Replace {
-        existing: Existing,
-        before: Vec<u8>,
-        content: Vec<u8>,
-    },
-    /// `like` is the file whose owner and mode it takes over.
-    Create {
-        missing: Missing,
-        content: Vec<u8>,
-        mode: u32,
-        like: Option<Box<Stat>>,
-    },
-    Remove {
-        existing: Existing,
-        before: Vec<u8>,
-    },
+    /// Lines change: which, from 1.
+    Update { lines: Vec<usize> },
+    /// A new file.
+    Add { executable: bool },
+    /// It goes.
+    Delete,
+    /// It comes from another name, where it is removed by the step that follows. With the bits and owner it has there.
+    MovedHere { from: String, content: Vec<u8>, like: Box<Stat>, lines: Vec<usize> },
+    /// It goes to the name of the step before.
+    MovedAway,
 }
 
 impl Step {
-    pub(super) fn before(&self) -> Option<&[u8]> {
-        match &self.kind {
-            Kind::Replace { before, .. } | Kind::Remove { before, .. } => Some(before),
-            Kind::Create { .. } => None,
-        }
-    }
-    pub(super) fn after(&self) -> Option<&[u8]> {
-        match &self.kind {
-            Kind::Replace { content, .. } | Kind::Create { content, .. } => Some(content),
-            Kind::Remove { .. } => None,
-        }
-    }
-
-    fn new(looked: Looked, kind: Kind, summary: String) -> Self {
-        let hash = |content: &Vec<u8>| Some(text::hash(content));
-        let (before, after, before_mode) = match &kind {
-            Kind::Replace { existing, before, content } => {
-                (hash(before), hash(content), Some(existing.mode()))
-            }
-            Kind::Create { content, .. } => (None, hash(content), None),
-            Kind::Remove { existing, before } => (hash(before), None, Some(existing.mode())),
-        };
-        let path = looked.facts.resolved.clone();
-        let binding = FileBinding { path, before, after, before_mode };
-        Self { facts: looked.facts, workspace: looked.workspace, kind, binding, summary }
+    /// Whether anything is different afterwards.
+    pub(super) fn changes(&self) -> bool {
+        self.binding.before != self.binding.after
     }
 }
 
-/// A file of the patch with what is at its names.
-struct Place {
-    file: FilePatch,
-    at: Looked,
-    to: Option<Looked>,
+/// A plan in the making.
+struct Planning<'a> {
+    tools: &'a Tools,
+    ctx: &'a CallContext,
+    redactor: &'a Redactor,
+    plan: Plan,
+    /// Steps by their real path.
+    by_path: HashMap<PathBytes, usize>,
+    bytes: usize,
 }
 
 pub(super) fn plan(tools: &Tools, ctx: &CallContext, redactor: &Redactor) -> Result<Plan, CallFault> {
     let args: args::ApplyPatch = args::parse(ctx)?;
-    let files = patch::parse(&args.patch)
-        .map_err(|error| answer::fault("patch", format!("Nothing was changed: {error}.")))?;
-    let look = |path: &PathBytes, op: PathOp| -> Result<Looked, CallFault> {
-        // Every change is judged as a write; the facts say which it is.
-        let mut looked = inspect::look(&tools.own, &ctx.session, path, PathOp::Write)
-            .map_err(|error| answer::lookup_fault(&error))?;
-        looked.facts.op = op;
-        Ok(looked)
-    };
-    let (mut places, mut facts) = (Vec::with_capacity(files.len()), Vec::new());
-    let (mut is_closed, mut names) = (false, BTreeSet::new());
-    for file in files {
-        let (op, move_to) = match &file.action {
-            Action::Add { .. } => (PathOp::Create, None),
-            Action::Delete { .. } => (PathOp::Delete, None),
-            Action::Update { move_to: Some(to), .. } => (PathOp::Delete, Some(to)),
-            Action::Update { .. } => (PathOp::Write, None),
+    let patch = patch::parse(&args.patch)
+        .map_err(|error| answer::fault("patch_form", format!("Nothing was changed: {error}")))?;
+    let plan = Plan { facts: Vec::new(), in_reach: true, steps: Vec::new() };
+    let mut planning = Planning { tools, ctx, redactor, plan, by_path: HashMap::new(), bytes: 0 };
+    for file in &patch.files {
+        match &file.change {
+            Change::Add { content, executable } => planning.add(file, content, *executable)?,
+            Change::Delete { hunks } => planning.delete(file, hunks)?,
+            Change::Update { move_to: None, hunks } => planning.update(file, hunks)?,
+            Change::Update { move_to: Some(to), hunks } => planning.relocate(file, to, hunks)?,
+        }
+    }
+    Ok(planning.plan)
+}
+
+fn unchanged(class: &str, what: impl std::fmt::Display) -> CallFault {
+    answer::fault(class, format!("Nothing was changed: {what}"))
+}
+
+impl Planning<'_> {
+    /// Looks a path up for one operation. None when it may not be touched.
+    fn look(&mut self, path: &PathBytes, op: PathOp) -> Result<Option<(Looked, Found)>, CallFault> {
+        let looked = inspect::look(&self.tools.own, &self.ctx.session, path, op).map_err(|error| {
+            let fault = answer::lookup_fault(&error);
+            CallFault { text: format!("{}: {}", shown(path), fault.text), ..fault }
+        })?;
+        self.plan.facts.push(looked.facts.clone());
+        let Looked { facts, found, workspace } = looked;
+        match found {
+            Some(found) if facts.protected.is_none() => {
+                Ok(Some((Looked { facts, found: None, workspace }, found)))
+            }
+            _ => {
+                self.plan.in_reach = false;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The content of a file that the model may change, and its hash.
+    fn content(&mut self, existing: &Existing, facts: &PathFacts) -> Result<(Vec<u8>, String), CallFault> {
+        let content = change::read_whole(existing)?;
+        let hash = text::hash(&content);
+        if let Some(facts) = self.plan.facts.last_mut() {
+            facts.content_hash = Some(hash.clone());
+        }
+        let name = shown(&facts.requested);
+        match self.ctx.seen_files.get(&facts.resolved) {
+            Some(seen) if *seen != hash => Err(answer::fault(
+                "changed",
+                format!("Not executed: {name} has changed since it was read. Read it again."),
+            )),
+            _ => Ok((content, hash)),
+        }
+    }
+
+    fn is_seen(&self, facts: &PathFacts) -> bool {
+        self.ctx.seen_files.contains_key(&facts.resolved)
+    }
+
+    fn push(&mut self, step: Step) -> Result<(), CallFault> {
+        let path = step.binding.path.clone();
+        if self.by_path.contains_key(&path) {
+            return Err(unchanged(
+                "patch_twice",
+                format!(
+                    "{} is named twice in this patch, and not only to change lines of it. Put all that happens to a file \
+                     into one section, or use two patches.",
+                    step.name
+                ),
+            ));
+        }
+        self.bytes += step.before.as_ref().map_or(0, Vec::len) + step.after.as_ref().map_or(0, Vec::len);
+        if self.bytes > limits::PATCH_MAX_BYTES {
+            let max = limits::PATCH_MAX_BYTES;
+            let what =
+                format!("the files of this patch have more than {max} bytes together. Use several patches.");
+            return Err(unchanged("too_large", what));
+        }
+        self.by_path.insert(path, self.plan.steps.len());
+        self.plan.steps.push(step);
+        Ok(())
+    }
+
+    fn add(&mut self, file: &FilePatch, content: &str, executable: bool) -> Result<(), CallFault> {
+        let Some((looked, found)) = self.look(&file.path, PathOp::Create)? else { return Ok(()) };
+        self.check_free(&file.path, &found)?;
+        let name = shown(&file.path);
+        if content.contains(char::REPLACEMENT_CHARACTER) {
+            return Err(replacement_mark(&name));
+        }
+        let after = content.as_bytes().to_vec();
+        check_size(&name, &after)?;
+        self.push(Step {
+            name,
+            binding: FileBinding {
+                path: looked.facts.resolved,
+                before: None,
+                after: Some(text::hash(&after)),
+                before_mode: None,
+            },
+            before: None,
+            after: Some(after),
+            old: None,
+            kind: Kind::Add { executable },
+        })
+    }
+
+    /// Refuses a path where something is.
+    fn check_free(&self, path: &PathBytes, found: &Found) -> Result<(), CallFault> {
+        let name = shown(path);
+        match found {
+            Found::Existing(existing) => Err(unchanged(
+                "exists",
+                format!(
+                    "{name} is there already ({}). Change it with `*** Update File`, or write it whole with write_file.",
+                    answer::kind_in_words(existing.kind())
+                ),
+            )),
+            Found::Missing(missing) if missing.folder_meant => {
+                Err(unchanged("path", format!("{name} names a folder that does not exist, not a file.")))
+            }
+            Found::Missing(_) => Ok(()),
+        }
+    }
+
+    fn update(&mut self, file: &FilePatch, hunks: &[Hunk]) -> Result<(), CallFault> {
+        let Some((looked, found)) = self.look(&file.path, PathOp::Write)? else { return Ok(()) };
+        if let Some(index) = self.by_path.get(&looked.facts.resolved).copied() {
+            return self.update_again(index, file, hunks);
+        }
+        let existing = existing(&file.path, found)?;
+        let (before, hash) = self.content(&existing, &looked.facts)?;
+        let (after, lines) = self.patched(file, &before, hunks)?;
+        self.push(Step {
+            name: shown(&file.path),
+            binding: FileBinding {
+                path: looked.facts.resolved,
+                before: Some(hash),
+                after: Some(text::hash(&after)),
+                before_mode: Some(existing.mode()),
+            },
+            before: Some(before),
+            after: Some(after),
+            old: Some(existing.stat),
+            kind: Kind::Update { lines },
+        })
+    }
+
+    /// Another section about a file whose lines change: on top of the first.
+    fn update_again(&mut self, index: usize, file: &FilePatch, hunks: &[Hunk]) -> Result<(), CallFault> {
+        let twice = || {
+            let name = shown(&file.path);
+            unchanged(
+                "patch_twice",
+                format!("{name} is changed and also added, deleted or moved by this patch. Use two patches."),
+            )
         };
-        let at = look(&file.path, op)?;
-        let to = move_to.map(|to| look(to, PathOp::Create)).transpose()?;
-        for looked in [Some(&at), to.as_ref()].into_iter().flatten() {
-            is_closed |= looked.facts.protected.is_some() || looked.found.is_none();
-            if !names.insert(looked.facts.resolved.clone()) {
-                let name = shown(&looked.facts.requested);
-                let text = format!(
-                    "Nothing was changed: line {} of the patch: {name} is in it twice. Put all hunks of a file into one section.",
-                    file.line
-                );
-                return Err(answer::fault("patch", text));
-            }
-            facts.push(looked.facts.clone());
+        let step = self.plan.steps.get(index).ok_or_else(twice)?;
+        let (Kind::Update { .. }, Some(base)) = (&step.kind, &step.after) else { return Err(twice()) };
+        let (after, more) = self.patched(file, base, hunks)?;
+        let hash = step.binding.before.clone();
+        if let Some(facts) = self.plan.facts.last_mut() {
+            facts.content_hash = hash;
         }
-        places.push(Place { file, at, to });
-    }
-    if is_closed {
-        return Ok(Plan { facts, steps: None });
-    }
-    let (mut steps, mut faults) = (Vec::new(), Vec::new());
-    for place in places {
-        match steps_of(ctx, place, redactor) {
-            Ok(more) => steps.extend(more),
-            Err(fault) => faults.push(fault),
+        let Some(step) = self.plan.steps.get_mut(index) else { return Err(twice()) };
+        if let Kind::Update { lines } = &mut step.kind {
+            lines.extend(more);
         }
-        if faults.len() == limits::PATCH_FAULTS_MAX {
-            break;
-        }
+        step.binding.after = Some(text::hash(&after));
+        step.after = Some(after);
+        Ok(())
     }
-    let texts: Vec<&str> = faults.iter().map(|fault| fault.text.as_str()).collect();
-    let text = format!("Nothing was changed. {}", texts.join("\n"));
-    if let Some(first) = faults.first() {
-        return Err(CallFault { text, class: first.class.clone(), outcome: first.outcome });
-    }
-    for (facts, step) in facts.iter_mut().zip(&steps) {
-        facts.content_hash.clone_from(&step.binding.before);
-    }
-    Ok(Plan { facts, steps: Some(steps) })
-}
 
-/// What becomes of one file, in the order of its facts.
-fn steps_of(ctx: &CallContext, place: Place, redactor: &Redactor) -> Result<Vec<Step>, CallFault> {
-    let Place { file, mut at, to } = place;
-    let name = shown(&file.path);
-    let found = at.found.take();
-    let (existing, missing) = match found {
-        Some(Found::Existing(existing)) => (Some(existing), None),
-        Some(Found::Missing(missing)) => (None, Some(missing)),
-        None => (None, None),
-    };
-    if let Action::Add { content, is_executable } = file.action {
-        check_marks(&name, &content, None)?;
-        let missing = free(&name, missing)?;
-        let mode = if is_executable { 0o755 } else { 0o644 };
-        let summary = format!("{name}: new file, {} bytes", content.len());
-        let kind = Kind::Create { missing, content: content.into_bytes(), mode, like: None };
-        check_size(&name, &kind)?;
-        return Ok(vec![Step::new(at, kind, summary)]);
-    }
-    let existing = match (existing, missing) {
-        (Some(existing), _) => existing,
-        (None, Some(missing)) => return Err(neighbours::not_found(&file.path, &missing)),
-        (None, None) => return Err(answer::out_of_reach(&at.facts)),
-    };
-    let before = change::read_whole(&existing)?;
-    let was_seen = check_seen(ctx, &at.facts, &before)?;
-    match file.action {
-        Action::Delete { hunks } => {
-            refuse_link(&at, &file.path, &existing)?;
-            let (after, _) = patched(&name, &before, &hunks, redactor)?;
-            if !hunks.is_empty() && !after.is_empty() {
-                let text =
-                    format!("{name}: the patch deletes it, but its hunks do not show all of its lines.");
-                return Err(answer::fault("patch", text));
-            }
-            if !was_seen && hunks.is_empty() {
-                let text = format!(
-                    "Not executed: {name} was not read in this session and would be deleted. Read it first."
-                );
-                return Err(answer::fault("not_read", text));
-            }
-            Ok(vec![Step::new(at, Kind::Remove { existing, before }, format!("{name}: deleted"))])
+    fn delete(&mut self, file: &FilePatch, hunks: &[Hunk]) -> Result<(), CallFault> {
+        let Some((looked, found)) = self.look(&file.path, PathOp::Delete)? else { return Ok(()) };
+        let existing = existing(&file.path, found)?;
+        refuse_link(&looked, &file.path, "deleted")?;
+        let (before, hash) = self.content(&existing, &looked.facts)?;
+        let name = shown(&file.path);
+        // A patch that has every line of it knows it.
+        if hunks.is_empty() && !self.is_seen(&looked.facts) {
+            return Err(unchanged(
+                "not_read",
+                format!(
+                    "{name} is to be deleted and was not read in this session. Read it first with read_file."
+                ),
+            ));
         }
-        Action::Update { hunks, .. } => {
-            let (content, lines) = patched(&name, &before, &hunks, redactor)?;
-            let Some(mut to) = to else {
-                if content == before {
-                    return Err(answer::fault("patch", format!("{name}: the patch changes nothing in it.")));
-                }
-                let summary = format!("{name}: changed{lines}");
-                let kind = Kind::Replace { existing, before, content };
-                check_size(&name, &kind)?;
-                return Ok(vec![Step::new(at, kind, summary)]);
+        if !hunks.is_empty() {
+            let (left, _) = self.patched(file, &before, hunks)?;
+            if !left.is_empty() && left != b"\xef\xbb\xbf" {
+                let what = format!("{name} is to be deleted, but the patch removes only some of its lines.");
+                return Err(unchanged("patch_not_found", what));
+            }
+        }
+        self.push(Step {
+            name,
+            binding: FileBinding {
+                path: looked.facts.resolved,
+                before: Some(hash),
+                after: None,
+                before_mode: Some(existing.mode()),
+            },
+            before: Some(before),
+            after: None,
+            old: Some(existing.stat),
+            kind: Kind::Delete,
+        })
+    }
+
+    fn relocate(&mut self, file: &FilePatch, to: &PathBytes, hunks: &[Hunk]) -> Result<(), CallFault> {
+        let source = self.look(&file.path, PathOp::Delete)?;
+        let mut content = None;
+        if let Some((looked, found)) = source {
+            let existing = existing(&file.path, found)?;
+            refuse_link(&looked, &file.path, "moved")?;
+            let (before, hash) = self.content(&existing, &looked.facts)?;
+            content = Some((looked.facts.resolved, existing, before, hash));
+        }
+        let target = self.look(to, PathOp::Create)?;
+        let (Some((old_path, existing, before, hash)), Some((looked, found))) = (content, target) else {
+            return Ok(());
+        };
+        self.check_free(to, &found)?;
+        let (after, lines) = self.patched(file, &before, hunks)?;
+        let (from, name) = (shown(&file.path), shown(to));
+        self.push(Step {
+            name,
+            binding: FileBinding {
+                path: looked.facts.resolved,
+                before: None,
+                after: Some(text::hash(&after)),
+                before_mode: None,
+            },
+            before: None,
+            after: Some(after),
+            old: None,
+            kind: Kind::MovedHere {
+                from: from.clone(),
+                content: before.clone(),
+                like: Box::new(existing.stat),
+                lines,
+            },
+        })?;
+        self.push(Step {
+            name: from,
+            binding: FileBinding {
+                path: old_path,
+                before: Some(hash),
+                after: None,
+                before_mode: Some(existing.mode()),
+            },
+            before: Some(before),
+            after: None,
+            old: Some(existing.stat),
+            kind: Kind::MovedAway,
+        })
+    }
+
+    /// The content with its hunks, and the lines they are at.
+    fn patched(
+        &self,
+        file: &FilePatch,
+        before: &[u8],
+        hunks: &[Hunk],
+    ) -> Result<(Vec<u8>, Vec<usize>), CallFault> {
+        const MARK: &[u8] = b"[REDACTED:";
+        let name = shown(&file.path);
+        let quote = |line: &[u8]| self.redactor.redact_bytes(line).content;
+        let edited = patch::patched(before, hunks, &quote).map_err(|error| {
+            let class = match error {
+                PatchError::Form { .. } => "patch_form",
+                PatchError::Missing { .. } => "patch_not_found",
+                PatchError::Ambiguous { .. } => "patch_ambiguous",
+                PatchError::Encoding(_) => "encoding",
             };
-            refuse_link(&at, &file.path, &existing)?;
-            let new_name = shown(&to.facts.requested);
-            let missing = match to.found.take() {
-                Some(Found::Missing(missing)) => Some(missing),
-                _ => None,
-            };
-            let missing = free(&new_name, missing)?;
-            let (mode, like) = (existing.mode(), Some(Box::new(existing.stat)));
-            let moved = format!("{name}: moved to {new_name}{lines}");
-            let kind = Kind::Create { missing, content, mode, like };
-            check_size(&new_name, &kind)?;
-            let made = Step::new(to, kind, format!("{new_name}: moved from {name}"));
-            Ok(vec![Step::new(at, Kind::Remove { existing, before }, moved), made])
+            unchanged(class, format!("{name}: {error}"))
+        })?;
+        let has = |content: &[u8]| memchr::memmem::find(content, MARK).is_some();
+        if has(&edited.bytes) && !has(before) {
+            return Err(unchanged(
+                "redaction_mark",
+                format!(
+                    "a line that the patch adds to {name} has a redaction mark ([REDACTED:…]), which stands for a secret. \
+                     Leave such lines as they are."
+                ),
+            ));
         }
-        Action::Add { .. } => Err(answer::fault("internal", "a new file that exists")),
+        check_size(&name, &edited.bytes)?;
+        Ok((edited.bytes, edited.spans.iter().map(|span| span.line).collect()))
     }
 }
 
-fn free(name: &str, missing: Option<Missing>) -> Result<Missing, CallFault> {
-    match missing {
-        Some(missing) if !missing.folder_meant => Ok(missing),
-        Some(_) => {
-            Err(answer::fault("path", format!("{name} names a folder that does not exist, not a file.")))
-        }
-        None => {
-            Err(answer::fault("exists", format!("{name} exists already: update it, or take another name.")))
+fn existing(path: &PathBytes, found: Found) -> Result<Existing, CallFault> {
+    match found {
+        Found::Existing(existing) => Ok(existing),
+        Found::Missing(missing) => {
+            let fault = neighbours::not_found(path, &missing);
+            Err(CallFault { text: format!("Nothing was changed: {}", fault.text), ..fault })
         }
     }
 }
 
-fn check_size(name: &str, kind: &Kind) -> Result<(), CallFault> {
-    let (Kind::Replace { content, .. } | Kind::Create { content, .. }) = kind else { return Ok(()) };
+fn check_size(name: &str, content: &[u8]) -> Result<(), CallFault> {
     if u64::try_from(content.len()).unwrap_or(u64::MAX) > limits::EDIT_MAX_BYTES {
         return Err(change::too_large(name, content.len()));
     }
     Ok(())
 }
 
-/// Whether the model knows this content.
-fn check_seen(ctx: &CallContext, facts: &PathFacts, before: &[u8]) -> Result<bool, CallFault> {
-    match ctx.seen_files.get(&facts.resolved) {
-        None => Ok(false),
-        Some(seen) if *seen == text::hash(before) => Ok(true),
-        Some(_) => {
-            let name = shown(&facts.requested);
-            let text = format!("Not executed: {name} has changed since it was read. Read it again.");
-            Err(answer::fault("changed", text))
-        }
-    }
+fn replacement_mark(name: &str) -> CallFault {
+    unchanged(
+        "encoding",
+        format!(
+            "a line of {name} has a replacement mark (\u{fffd}), which stands for bytes that could not be read, and is \
+             never written: leave it out, or write it as an escape of the language."
+        ),
+    )
 }
 
-/// Whether the last name of a path is a link: then the file elsewhere is not what is to go.
-fn refuse_link(at: &Looked, requested: &PathBytes, existing: &Existing) -> Result<(), CallFault> {
-    let bytes = requested.as_bytes();
-    let (folder, last) = match memchr::memrchr(b'/', bytes) {
+/// Of a link it would not be clear whether it or the file behind it is meant.
+fn refuse_link(looked: &Looked, path: &PathBytes, act: &str) -> Result<(), CallFault> {
+    let bytes = path.as_bytes();
+    let (folder, last) = match bytes.iter().rposition(|byte| *byte == b'/') {
         Some(0) => (&b"/"[..], &bytes[1..]),
-        Some(slash) => (&bytes[..slash], &bytes[slash + 1..]),
+        Some(at) => (&bytes[..at], &bytes[at + 1..]),
         None => (&b"."[..], bytes),
     };
-    let direct = match at.workspace.lookup(folder) {
-        Ok(Found::Existing(folder)) => {
-            let mut path = folder.path.as_bytes().to_vec();
-            if path != b"/" {
-                path.push(b'/');
-            }
-            path.extend_from_slice(last);
-            path == existing.path.as_bytes()
-        }
-        _ => false,
-    };
-    if direct {
-        return Ok(());
-    }
-    let (name, path) = (shown(requested), shown(&existing.path));
-    let text = format!(
-        "{name} is a link to {path}; a patch removes and moves only files. Name {path}, or use a command."
-    );
-    Err(answer::fault("file_type", text))
-}
-
-fn check_marks(name: &str, added: &str, before: Option<&[u8]>) -> Result<(), CallFault> {
-    const MARK: &str = "[REDACTED:";
-    let is_new = |mark: &str| {
-        added.contains(mark) && before.is_none_or(|old| memchr::memmem::find(old, mark.as_bytes()).is_none())
-    };
-    if before.is_some() && is_new(MARK) {
-        let text = format!(
-            "Not executed: an added line for {name} has a redaction mark ([REDACTED:…]), which stands for a secret in it. \
-             Leave such lines as they are."
+    let Ok(Found::Existing(folder)) = looked.workspace.lookup(folder) else { return Ok(()) };
+    let is_link = rustix::fs::statat(&folder.fd, last, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
+    if is_link {
+        let (name, real) = (shown(path), shown(&looked.facts.resolved));
+        let what = format!(
+            "{name} is a link to {real}, and links are not {act} by a patch. Name the file itself, or use a command."
         );
-        return Err(answer::fault("redaction_mark", text));
-    }
-    if before.is_none() && is_new("\u{fffd}") {
-        let text = format!(
-            "Not executed: the content of {name} has a replacement mark (\u{fffd}), which stands for bytes that could not \
-             be read, and is never written."
-        );
-        return Err(answer::fault("encoding", text));
+        return Err(unchanged("file_type", what));
     }
     Ok(())
-}
-
-/// The content after the hunks, and where they are in words.
-fn patched(
-    name: &str,
-    before: &[u8],
-    hunks: &[Hunk],
-    redactor: &Redactor,
-) -> Result<(Vec<u8>, String), CallFault> {
-    if hunks.is_empty() {
-        return Ok((before.to_vec(), String::new()));
-    }
-    for hunk in hunks {
-        let added: Vec<&str> = hunk.added().collect();
-        check_marks(name, &added.join("\n"), Some(before))?;
-    }
-    let quote = |line: &[u8]| redactor.redact_bytes(line).content;
-    let applied = patch::apply(before, hunks, &quote).map_err(|errors| {
-        let number =
-            |error: &PatchError| hunks.iter().position(|hunk| hunk.line == error.line).map_or(1, |at| at + 1);
-        let texts: Vec<String> =
-            errors.iter().map(|error| format!("{name}, hunk {}, {error}", number(error))).collect();
-        answer::fault("patch_mismatch", texts.join("\n"))
-    })?;
-    let shown: Vec<String> =
-        applied.places.iter().take(limits::EDIT_PLACES_MAX).map(ToString::to_string).collect();
-    let more = if applied.places.len() > shown.len() { ", …" } else { "" };
-    let word = if applied.places.len() == 1 { "line" } else { "lines" };
-    Ok((applied.bytes, format!(", {word} {}{more}", shown.join(", "))))
 }

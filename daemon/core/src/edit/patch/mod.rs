@@ -1,108 +1,154 @@
-//! Patches of several files: what they say, and what one makes of a content.
+//! Patches of several files: what models write, read strictly and applied exactly.
 //!
-//! Two forms are read: the envelope (`*** Begin Patch` … `*** End Patch`) and unified diffs, plain or of git.
+//! Two forms are read: the envelope (`*** Begin Patch`) and unified diffs, with the headers of git.
 //!
 //! Invariants:
-//! * lines of context and removed lines match exactly, line ends aside; numbers are hints, never a reason to guess;
-//! * hunks are in the order of the file and do not overlap;
-//! * everything outside the hunks stays byte by byte, as does a byte order mark, a missing final newline and an
-//!   encoding;
-//! * any text is a patch or an error that names a line of it; nothing panics.
+//! * any text is read or refused, never a panic; an error names the line of the patch and what was expected there;
+//! * a hunk stands where all its old lines stand, line for line; line numbers and anchors only choose among such
+//!   places, and what is left ambiguous is refused with the places named;
+//! * hunks go down the file in order and never overlap;
+//! * lines that stay keep their bytes, new ones get the file's line end, and the end of the file stays as it is (with
+//!   or without a newline) unless the patch says otherwise.
 //!
-//! Deliberately absent: fuzz, changes of permission bits, copies, binary patches (refused in words).
+//! Deliberately absent: paths in a file system, and fuzzy matching.
 
 mod apply;
+mod envelope;
 mod parse;
+mod place;
+mod unified;
 
-pub use apply::{Applied, apply};
+pub use apply::patched;
 pub use parse::parse;
 
 use crate::path_bytes::PathBytes;
 
-/// What a patch says of one file.
+/// Why a patch cannot be read or does not fit. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// It is no patch.
+    #[error("line {line} of the patch: {what}")]
+    Form {
+        /// The line of the patch, from 1.
+        line: usize,
+        /// What is wrong there, and what was expected.
+        what: String,
+    },
+    /// A hunk has no place in its file.
+    #[error("hunk {hunk} (line {line} of the patch): {what}")]
+    Missing {
+        /// Which hunk of the file, from 1.
+        hunk: usize,
+        /// Its line in the patch, from 1.
+        line: usize,
+        /// What is most like it.
+        what: String,
+    },
+    /// A hunk has several places.
+    #[error("hunk {hunk} (line {line} of the patch): {what}")]
+    Ambiguous {
+        /// Which hunk of the file, from 1.
+        hunk: usize,
+        /// Its line in the patch, from 1.
+        line: usize,
+        /// Where.
+        what: String,
+    },
+    /// The encoding of the file does not allow it.
+    #[error("{0}")]
+    Encoding(String),
+}
+
+/// A patch: files in the order in which it names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// At least one.
+    pub files: Vec<FilePatch>,
+}
+
+/// What happens to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePatch {
-    /// The file, as the patch names it.
-    pub path: PathBytes,
     /// The line of the patch that names it, from 1.
     pub line: usize,
-    /// What is to be done.
-    pub action: Action,
+    /// Its path as written, without the `a/` and `b/` of git.
+    pub path: PathBytes,
+    /// What.
+    pub change: Change,
 }
 
-/// What is to be done with a file.
+/// The kinds of change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Made anew.
+pub enum Change {
+    /// A new file.
     Add {
-        /// Its whole content.
+        /// Its lines, each but the last ended by `\n`, the last too unless the patch says otherwise.
         content: String,
-        /// Whether it may be run.
-        is_executable: bool,
+        /// It may be run.
+        executable: bool,
     },
-    /// Removed. The hunks, if any, show all of what it has.
+    /// The file goes.
     Delete {
-        /// In the order of the file.
+        /// Its whole content, where the patch has it: it must be that.
         hunks: Vec<Hunk>,
     },
-    /// Changed, moved, or both.
+    /// Lines of it change.
     Update {
-        /// Its new name.
+        /// Its new path, if it gets one.
         move_to: Option<PathBytes>,
-        /// In the order of the file; may be none where it is moved.
+        /// What changes, down the file; may be empty only with a new path.
         hunks: Vec<Hunk>,
     },
 }
 
-/// One line of a hunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// Is there and stays.
-    Context,
-    /// Is there and goes.
-    Removed,
-    /// Comes.
-    Added,
-}
-
-/// A place that changes.
+/// Lines that change at one place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hunk {
-    /// The line of the patch where it begins, from 1.
+    /// Its first line in the patch, from 1.
     pub line: usize,
-    /// Lines that come before it, in order, each searched from the one before.
+    /// Lines of the file after which it stands, each found after the one before.
     pub anchors: Vec<String>,
-    /// The line of the old content where it should be, from 1.
-    pub hint: Option<usize>,
+    /// The line of the file where it is said to begin, from 1; 0 only in an empty file.
+    pub start: Option<usize>,
     /// Its lines.
-    pub lines: Vec<(Mark, String)>,
-    /// It ends where the file ends.
-    pub is_at_end: bool,
-    /// The old file has no newline at its end.
-    pub old_is_open: bool,
-    /// The new file has none.
-    pub new_is_open: bool,
+    pub lines: Vec<HunkLine>,
+    /// Its last old line is the last of the file.
+    pub at_end: bool,
+    /// The old file is said to end without a newline.
+    pub old_open: bool,
+    /// The new file is said to end without a newline.
+    pub new_open: bool,
+}
+
+/// A line of a hunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HunkLine {
+    /// What happens to it.
+    pub mark: Mark,
+    /// Its text without line end.
+    pub text: String,
+}
+
+/// What happens to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// It stays.
+    Keep,
+    /// It goes.
+    Remove,
+    /// It comes.
+    Add,
 }
 
 impl Hunk {
-    /// The lines that must be there.
+    /// The lines that must be in the file.
     pub fn old(&self) -> impl Iterator<Item = &str> {
-        self.lines.iter().filter(|line| line.0 != Mark::Added).map(|line| line.1.as_str())
+        self.lines.iter().filter(|line| line.mark != Mark::Add).map(|line| line.text.as_str())
     }
-    /// The lines that come.
-    pub fn added(&self) -> impl Iterator<Item = &str> {
-        self.lines.iter().filter(|line| line.0 == Mark::Added).map(|line| line.1.as_str())
+    /// The lines that are there afterwards.
+    pub fn new_lines(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().filter(|line| line.mark != Mark::Remove).map(|line| line.text.as_str())
     }
-}
-
-/// What is wrong with a patch, or with a hunk of it. Nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the patch: {why}")]
-pub struct PatchError {
-    /// The line of the patch, from 1.
-    pub line: usize,
-    /// What was expected or not found there.
-    pub why: String,
 }
 
 #[cfg(test)]
