@@ -34,12 +34,22 @@ pub const SUPERVISOR_KILL_AFTER_MS: u64 = 5_000;
 pub const SUPERVISOR_WORD_MS: u64 = 1_000;
 /// Bytes read from a command at once, and the size asked for its pipe: few switches under a flood.
 pub const PIPE_READ_BYTES: usize = 256 * 1024;
-/// Bytes of output up to which the order of stdout and stderr is exact, write by write; each write costs a switch.
-pub const EXACT_ORDER_BYTES: usize = 64 * 1024;
+/// Bytes of output up to which a supervisor looks for each next piece at once, to see stdout and stderr in their order.
+pub const ORDERED_BYTES: usize = 64 * 1024;
+/// How often it looks before it waits again: some 50 microseconds, longer than a program takes from line to line.
+pub const ORDERED_LOOKS: u32 = 100;
+/// Bytes of one stream that wait for the other to end its line.
+pub const STREAM_WAITING_BYTES: usize = 64 * 1024;
+/// How long they wait for that.
+pub const STREAM_WAITING_MS: u64 = 5;
 /// Bytes kept of the end of stderr, beside the output: it says why a command failed, whatever stdout prints after it.
 pub const STDERR_END_BYTES: usize = 2 * 1024;
 /// Bytes of running output handed on at once.
-pub const OUTPUT_CHUNK_BYTES: usize = 64 * 1024;
+pub const OUTPUT_CHUNK_BYTES: usize = 8 * 1024;
+/// The rest after each whole piece of running output: a flood is shown in samples.
+pub const OUTPUT_REST_MS: u64 = 20;
+/// How far the shown output may be behind before the middle is left out.
+pub const OUTPUT_BEHIND_BYTES: u64 = 256 * 1024;
 /// Attempts at one model call (`retry.max_attempts`).
 pub const RETRY_MAX_ATTEMPTS: u32 = 8;
 /// First wait before a new attempt (`retry.base_ms`); doubled each time.
@@ -165,7 +175,7 @@ pub const MAILBOX_LEN: usize = 256;
 /// Requests waiting for the writer thread.
 pub const WRITER_QUEUE_LEN: usize = 1_024;
 /// Token deltas kept for one slow client; beyond it the client is told that it lagged.
-pub const DELTA_BUFFER_LEN: usize = 1_024;
+pub const DELTA_BUFFER_LEN: usize = 512;
 /// How long a repeated request id is answered with its first answer.
 pub const REQUEST_ID_KEEP_MS: i64 = 7 * 24 * 3_600 * 1_000;
 /// How long a client waits for a daemon it spawned to report that it is ready.

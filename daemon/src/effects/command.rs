@@ -6,7 +6,8 @@
 use super::Inner;
 use super::environment;
 use super::lease::Lease;
-use crate::ports::{CallContext, Delta, DeltaSource, EffectMessage};
+use super::live::Live;
+use crate::ports::{CallContext, EffectMessage};
 use crate::process::{JobEnd, JobOutcome, JobResult, JobSpec, Jobs, ProcessError, SandboxSpec, Spool};
 use crate::redact::Redactor;
 use crate::tools::command::{
@@ -16,6 +17,7 @@ use crate::tools::working_folder::{bound_folder, make_stand_in, notice, stand_in
 use agentd_core::command::{CallEnd, CallFault, Report};
 use agentd_core::event::{ArtifactStored, CallOutcome};
 use agentd_core::limits;
+use agentd_core::policy::command::is_all_shell;
 use agentd_core::policy::names::shown;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,13 +76,21 @@ async fn run_to_end(
     let redactor = wing.redactor(&call.session.session_id);
     let jobs = &wing.parts.jobs;
     let outcome = {
-        let live = follow(jobs, &job, call, &redactor, messages);
+        let mut follow = jobs.follow(&job, 0).ok();
+        let mut live = Live::new(call, &redactor, messages);
         let wait = wait_out(jobs, &job, Patience::with(&args), wish.asked());
-        tokio::pin!(live, wait);
-        tokio::select! {
-            outcome = &mut wait => outcome,
-            () = &mut live => wait.await,
-        }
+        tokio::pin!(wait);
+        let ended = tokio::select! {
+            biased;
+            outcome = &mut wait => Some(outcome),
+            () = live.follow(&mut follow) => None,
+        };
+        let outcome = match ended {
+            Some(outcome) => outcome,
+            None => wait.await,
+        };
+        live.finish(follow).await;
+        outcome
     };
     (ended(wing, call, &args, &job, outcome, &redactor).await, Some(lease))
 }
@@ -109,6 +119,7 @@ async fn start(wing: &Inner, call: &CallContext, args: &CommandArgs, job: &str) 
         grace_ms: limits::COMMAND_GRACE_MS,
         spool_max_bytes: limits::SPOOL_MAX_BYTES,
         umask: None,
+        all_shell: is_all_shell(&args.command),
         sandbox: SandboxSpec::None,
     };
     match wing.parts.jobs.spawn(job, &spec) {
@@ -172,31 +183,6 @@ async fn press(jobs: &Jobs, job: &str, how: fn(&Jobs, &str) -> Result<bool, Proc
     let pressed = tokio::task::spawn_blocking(move || how(&jobs, &job)).await;
     if let Ok(Err(error)) = pressed {
         tracing::warn!(%error, "a command could not be made to end");
-    }
-}
-
-/// Sends output to whoever watches, redacted. Ends with the job; never decides anything.
-async fn follow(
-    jobs: &Jobs,
-    job: &str,
-    call: &CallContext,
-    redactor: &Redactor,
-    messages: &mpsc::Sender<EffectMessage>,
-) {
-    let Ok(mut follow) = jobs.follow(job, 0) else { return };
-    let mut stream = redactor.stream();
-    let mut offset = 0;
-    while let Ok(Some(chunk)) = follow.next().await {
-        let clean = stream.push(&chunk.bytes);
-        if clean.is_empty() {
-            continue;
-        }
-        let text = String::from_utf8_lossy(&clean).into_owned();
-        let length = text.len() as u64;
-        let source = DeltaSource::Output(call.call_id.clone());
-        // Lossy: the call's result holds what is to be kept.
-        let _ = messages.try_send(EffectMessage::Delta(Delta { source, block: 0, offset, text }));
-        offset += length;
     }
 }
 
@@ -348,7 +334,7 @@ async fn store_output(
     }
 }
 
-fn not_begun(call: &CallContext) -> CallEnd {
+pub(super) fn not_begun(call: &CallContext) -> CallEnd {
     let mut end = failed(call, "Interrupted: not executed");
     end.outcome = CallOutcome::Cancelled;
     end.error_class = None;

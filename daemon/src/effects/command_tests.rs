@@ -26,6 +26,7 @@ fn held(script: &str) -> (TempDir, Jobs) {
         grace_ms: 100,
         spool_max_bytes: 1_000,
         umask: None,
+        all_shell: false,
         sandbox: SandboxSpec::None,
     };
     jobs.spawn("held", &spec).unwrap();

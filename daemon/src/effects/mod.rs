@@ -8,6 +8,7 @@
 mod command;
 mod environment;
 mod lease;
+mod live;
 mod model;
 mod stops;
 
@@ -110,10 +111,22 @@ impl Inner {
     }
 
     async fn run_tool(&self, call: &CallContext, messages: &mpsc::Sender<EffectMessage>) {
-        rest_before(call.attempt).await;
-        let lease = match call.effect {
-            EffectClass::ReadOnly => None,
-            EffectClass::Idempotent | EffectClass::Unsafe => Some(self.lease(call, messages).await),
+        let wish = self.stops.of(&call.call_id);
+        let begin = async {
+            rest_before(call.attempt).await;
+            match call.effect {
+                EffectClass::ReadOnly => None,
+                EffectClass::Idempotent | EffectClass::Unsafe => Some(self.lease(call, messages).await),
+            }
+        };
+        let lease = tokio::select! {
+            biased;
+            () = wish.asked() => {
+                let end = command::not_begun(call);
+                let _ = messages.send(EffectMessage::Report(Report::CallEnded(Box::new(end)))).await;
+                return;
+            }
+            lease = begin => lease,
         };
         let redactor = self.redactor(&call.session.session_id);
         let report = Report::CallEnded(Box::new(self.parts.tools.run(call, &redactor).await));

@@ -18,7 +18,7 @@ use super::procfs::{ProcId, Stat};
 use super::spool_writer::SpoolWriter;
 use super::streams::Streams;
 use super::{sys, told, tree};
-use agentd_core::limits::{DRAIN_MS, KILL_WAIT_MS, LEFTOVER_GRACE_MS};
+use agentd_core::limits::{DRAIN_MS, KILL_WAIT_MS, LEFTOVER_GRACE_MS, STREAM_WAITING_MS};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus, wait};
@@ -89,7 +89,7 @@ fn supervise(folder: &JobFolder, spec: &JobSpec, signals: OwnedFd) -> i32 {
     let begun = Instant::now();
     let reserved = folder.reserve_result();
     let mut spool = SpoolWriter::create(folder.path(), spec.spool_max_bytes);
-    let (streams, started) = match Streams::open() {
+    let (streams, started) = match Streams::open(spec.all_shell) {
         Err(error) => (None, Err(format!("no pipe could be made: {error}"))),
         Ok((streams, ends)) => (Some(streams), child::start(spec, folder.path(), &ends)),
     };
@@ -254,6 +254,10 @@ impl Run {
 
     /// Waits for output, a signal or `until`, and takes what there is.
     fn step(&mut self, until: Option<Instant>) {
+        // What waits for the end of a line of the other stream waits for a moment only.
+        let waits = self.marks.is_waiting();
+        let moment = Instant::now().checked_add(Duration::from_millis(STREAM_WAITING_MS)).filter(|_| waits);
+        let until = until.into_iter().chain(moment).min();
         let wait = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
         let (output, signal) = {
             let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
@@ -270,6 +274,8 @@ impl Run {
         };
         if output {
             self.read_once();
+        } else if waits {
+            self.marks.settle(&mut self.spool);
         }
         if signal {
             while let Some(number) = sys::next_signal(&self.signals) {
@@ -290,6 +296,7 @@ impl Run {
     fn drain(&mut self) {
         let until = Instant::now().checked_add(Duration::from_millis(DRAIN_MS));
         while self.read_once() && !passed(until) {}
+        self.marks.settle(&mut self.spool);
     }
 
     fn reap(&mut self) {

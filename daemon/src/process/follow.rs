@@ -44,6 +44,15 @@ impl Follow {
         Self { spool, bell, offset, ended: Some(ended) }
     }
 
+    /// Leaves out what is more than `most` bytes behind the end. Says how many bytes that was.
+    pub fn skip_behind(&mut self, most: u64) -> u64 {
+        let end = self.spool.total_bytes().unwrap_or(self.offset);
+        let to = end.saturating_sub(most);
+        let skipped = to.saturating_sub(self.offset);
+        self.offset = self.offset.max(to);
+        skipped
+    }
+
     /// The next piece; none when the job has ended and all was read. May be dropped and called again.
     pub async fn next(&mut self) -> Result<Option<OutputChunk>, ProcessError> {
         loop {

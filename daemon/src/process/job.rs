@@ -56,6 +56,9 @@ pub struct JobSpec {
     /// File mode mask; absent: the daemon's.
     #[serde(default)]
     pub umask: Option<u32>,
+    /// It runs nothing but the shell's own words, so that its streams can be read in their exact order.
+    #[serde(default)]
+    pub all_shell: bool,
     /// What shall hold around it.
     #[serde(default)]
     pub sandbox: SandboxSpec,

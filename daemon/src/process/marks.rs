@@ -1,24 +1,32 @@
 //! Which stream a stretch of output came from, said in the output itself.
 //!
 //! A line of its own stands where the stream changes: `[stderr]` before what came from standard error, `[stdout]` where
-//! standard output goes on. Output that is all stdout has none. A stretch that ends within a line is ended first.
+//! standard output goes on. Output that is all stdout has none. A stretch goes to the end of a line where that comes soon; else it is ended.
 
 use super::spool_writer::SpoolWriter;
 use super::streams::Stream;
-use agentd_core::limits::STDERR_END_BYTES;
+use agentd_core::limits::{STDERR_END_BYTES, STREAM_WAITING_BYTES};
 use std::collections::VecDeque;
 
 /// Puts the marks between the stretches of one output.
 pub(super) struct Marks {
     now: Stream,
     last_byte: u8,
+    /// What the other stream brought within a line of this one.
+    waiting: Vec<u8>,
     err_end: VecDeque<u8>,
     err_is_cut: bool,
 }
 
 impl Default for Marks {
     fn default() -> Self {
-        Self { now: Stream::Out, last_byte: b'\n', err_end: VecDeque::new(), err_is_cut: false }
+        Self {
+            now: Stream::Out,
+            last_byte: b'\n',
+            waiting: Vec::new(),
+            err_end: VecDeque::new(),
+            err_is_cut: false,
+        }
     }
 }
 
@@ -31,20 +39,63 @@ const fn mark_of(stream: Stream) -> &'static [u8] {
 }
 
 impl Marks {
-    /// Takes the next piece of a stream.
+    /// Takes the next piece of a stream. Within a line of one stream the other waits for the end of that line.
     pub(super) fn push(&mut self, stream: Stream, bytes: &[u8], spool: &mut SpoolWriter) {
-        if stream != self.now {
-            if self.last_byte != b'\n' {
-                spool.push(b"\n");
-            }
-            spool.push(mark_of(stream));
-            self.now = stream;
-        }
-        spool.push(bytes);
-        self.last_byte = bytes.last().copied().unwrap_or(self.last_byte);
         if stream == Stream::Err {
             self.keep(bytes);
         }
+        if stream == self.now {
+            let end = if self.is_waiting() { memchr::memchr(b'\n', bytes) } else { None };
+            let Some(end) = end else { return self.write(bytes, spool) };
+            let (line, rest) = bytes.split_at(end + 1);
+            self.write(line, spool);
+            self.settle(spool);
+            if rest.is_empty() {
+                return;
+            }
+            // The other stream may be within a line now, and then it is this one that waits.
+            return self.push_other(stream, rest, spool);
+        }
+        self.push_other(stream, bytes, spool);
+    }
+
+    fn push_other(&mut self, stream: Stream, bytes: &[u8], spool: &mut SpoolWriter) {
+        if self.last_byte == b'\n' {
+            return self.change(stream, bytes, spool);
+        }
+        self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() > STREAM_WAITING_BYTES {
+            self.settle(spool);
+        }
+    }
+
+    /// Whether something waits for the end of a line.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Lets what waits go on: the line it waits for does not end.
+    pub(super) fn settle(&mut self, spool: &mut SpoolWriter) {
+        let waiting = std::mem::take(&mut self.waiting);
+        if waiting.is_empty() {
+            return;
+        }
+        let other = if self.now == Stream::Out { Stream::Err } else { Stream::Out };
+        self.change(other, &waiting, spool);
+    }
+
+    fn change(&mut self, stream: Stream, bytes: &[u8], spool: &mut SpoolWriter) {
+        if self.last_byte != b'\n' {
+            spool.push(b"\n");
+        }
+        spool.push(mark_of(stream));
+        self.now = stream;
+        self.write(bytes, spool);
+    }
+
+    fn write(&mut self, bytes: &[u8], spool: &mut SpoolWriter) {
+        spool.push(bytes);
+        self.last_byte = bytes.last().copied().unwrap_or(self.last_byte);
     }
 
     fn keep(&mut self, bytes: &[u8]) {
@@ -55,7 +106,7 @@ impl Marks {
         self.err_end.drain(..spare);
     }
 
-    /// Whether the output ends in what came from standard error.
+    /// Whether the output ends in what came from standard error. To be asked when nothing waits.
     pub(super) fn is_in_stderr(&self) -> bool {
         self.now == Stream::Err
     }
@@ -81,6 +132,7 @@ mod tests {
         for (stream, piece) in pieces {
             marks.push(*stream, piece.as_bytes(), &mut spool);
         }
+        marks.settle(&mut spool);
         (std::fs::read_to_string(folder.path().join("out")).unwrap(), marks)
     }
 
@@ -91,7 +143,10 @@ mod tests {
             (&[(Out, "a\n"), (Out, "b\n")], "a\nb\n"),
             (&[(Err, "a\n")], "[stderr]\na\n"),
             (&[(Out, "a\n"), (Err, "b\n"), (Err, "c\n"), (Out, "d\n")], "a\n[stderr]\nb\nc\n[stdout]\nd\n"),
-            (&[(Out, "a"), (Err, "b"), (Out, "c\n")], "a\n[stderr]\nb\n[stdout]\nc\n"),
+            (&[(Out, "a"), (Err, "b"), (Out, "c\n")], "ac\n[stderr]\nb"),
+            (&[(Out, "a"), (Err, "b\n")], "a\n[stderr]\nb\n"),
+            (&[(Out, "a"), (Err, "b\n"), (Out, "c\nd\n")], "ac\n[stderr]\nb\n[stdout]\nd\n"),
+            (&[(Out, "a"), (Err, "b"), (Out, "c\nd"), (Err, "e\n")], "ac\n[stderr]\nbe\n[stdout]\nd"),
         ];
         for (pieces, wanted) in rows {
             assert_eq!(spooled(pieces).0, *wanted);

@@ -1,19 +1,20 @@
-//! The two streams of a command, in the order in which it wrote to them.
+//! The two streams of a command, in the order in which it wrote to them as far as that can be known.
 //!
-//! Two pipes tell what came from where, and lose the order: a reader that wakes finds both full and cannot know which
-//! was first. Here it can. At first each pipe holds one packet: a second write to the same stream waits until the first
-//! was read. And the ready list of an edge-triggered epoll is in the order in which the pipes got something. So one
-//! packet from each, in the order of the list, is the order of the writes, exactly.
-//!
-//! That costs a switch for each write. A command that prints more than a little goes on with large pipes; then the
-//! order is kept from read to read, and no longer within one.
+//! Two pipes tell what came from where, and no kernel tells in which order they were written. Two ways bring the order back:
+//! * **Exact**, for a command that is all shell: each pipe holds one packet, so a second write to the same stream waits until
+//!   the first was read, and the ready list of an edge-triggered epoll is in the order in which the pipes got something. One
+//!   packet from each, in the order of the list, is the order of the writes. Not for other programs: one that makes its
+//!   output non-blocking (Node does) would lose what does not fit.
+//! * **By looking often**, for all others, with ordinary large pipes: as long as little was printed, whoever reads looks
+//!   again and again for a moment after each piece, so that the next piece is seen alone. What is written within the same
+//!   few microseconds, and all of a flood, comes grouped by stream.
 //!
 //! Invariant: nothing waits for a stream's end. What the command left running may hold it open for ever.
 
-use agentd_core::limits::{EXACT_ORDER_BYTES, PIPE_READ_BYTES};
+use agentd_core::limits::{ORDERED_BYTES, ORDERED_LOOKS, PIPE_READ_BYTES};
 use rustix::event::epoll;
 use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
-use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,6 +43,9 @@ pub(super) struct Streams {
     pipes: [Option<OwnedFd>; 2],
     /// Kept while the order is exact: packets are a property of the writing end.
     write_ends: Option<WriteEnds>,
+    /// The stream that was read last.
+    last: usize,
+    last_len: usize,
     buffer: Vec<u8>,
     read_bytes: usize,
 }
@@ -49,30 +53,54 @@ pub(super) struct Streams {
 const STREAMS: [Stream; 2] = [Stream::Out, Stream::Err];
 
 impl Streams {
-    /// Makes the pipes. What is returned beside them is to become the command's.
-    pub(super) fn open() -> rustix::io::Result<(Self, WriteEnds)> {
+    /// Makes the pipes, `exact` for a command that is all shell. What is returned beside them is to become the command's.
+    pub(super) fn open(exact: bool) -> rustix::io::Result<(Self, WriteEnds)> {
         let ready = epoll::create(CreateFlags::CLOEXEC)?;
-        let ((out_read, out, one_packet_out), (err_read, err, one_packet_err)) = (pipe()?, pipe()?);
-        let kept = if one_packet_out && one_packet_err {
+        let ((out_read, out, exact_out), (err_read, err, exact_err)) = (pipe(exact)?, pipe(exact)?);
+        let kept = if exact_out && exact_err {
             Some(WriteEnds { out: fcntl_dupfd_cloexec(&out, 0)?, err: fcntl_dupfd_cloexec(&err, 0)? })
         } else {
             None
         };
-        let is_exact = kept.is_some();
         let streams = Self {
             ready,
             pipes: [Some(out_read), Some(err_read)],
             write_ends: kept,
+            last: 0,
+            last_len: 0,
             buffer: vec![0; PIPE_READ_BYTES],
             read_bytes: 0,
         };
         for at in 0..STREAMS.len() {
-            streams.register(at, is_exact, true)?;
-        }
-        if !is_exact {
-            streams.enlarge();
+            streams.register(at, true)?;
         }
         Ok((streams, WriteEnds { out, err }))
+    }
+
+    /// Lets go of the writing ends, so that the streams end when nobody else has them. The order is not exact any more.
+    pub(super) fn flow(&mut self) {
+        let Some(kept) = self.write_ends.take() else { return };
+        for pipe in self.pipes.iter().flatten() {
+            let _ = fcntl_setpipe_size(pipe, PIPE_READ_BYTES);
+        }
+        for end in [&kept.out, &kept.err] {
+            // Nothing else of what a program has set.
+            let _ = fcntl_getfl(end).and_then(|flags| fcntl_setfl(end, flags - OFlags::DIRECT));
+        }
+        for at in 0..STREAMS.len() {
+            let _ = self.register(at, false);
+        }
+    }
+
+    fn register(&self, at: usize, is_new: bool) -> rustix::io::Result<()> {
+        let Some(pipe) = self.pipes.get(at).and_then(Option::as_ref) else { return Ok(()) };
+        let edge = if self.write_ends.is_some() { EventFlags::ET } else { EventFlags::empty() };
+        let (data, flags) = (EventData::new_u64(u64::from(at == 1)), EventFlags::IN | edge);
+        if is_new {
+            epoll::add(&self.ready, pipe, data, flags)
+        } else {
+            epoll::modify(&self.ready, pipe, data, flags)
+        }
     }
 
     /// Readable when something was written.
@@ -85,8 +113,28 @@ impl Streams {
         self.pipes.iter().any(Option::is_some)
     }
 
-    /// Takes what is there now, a piece of each stream that has one, in order. False: there was nothing.
+    /// Takes what is there now, a piece of each stream that has one, and for a moment what follows. False: there was
+    /// nothing.
     pub(super) fn read_once(&mut self, mut push: impl FnMut(Stream, &[u8])) -> bool {
+        let mut any = self.read_ready(&mut push);
+        if self.write_ends.is_some() {
+            if self.read_bytes > ORDERED_BYTES {
+                self.flow();
+            }
+            return any;
+        }
+        let mut looks = if any { ORDERED_LOOKS } else { 0 };
+        while looks > 0 && self.read_bytes < ORDERED_BYTES {
+            looks -= 1;
+            if self.read_ready(&mut push) {
+                any = true;
+                looks = ORDERED_LOOKS;
+            }
+        }
+        any
+    }
+
+    fn read_ready(&mut self, push: &mut impl FnMut(Stream, &[u8])) -> bool {
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 2];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let count = match epoll::wait(&self.ready, &mut events[..], Some(&now)) {
@@ -94,45 +142,25 @@ impl Streams {
             Err(Errno::INTR) => return true,
             Err(_) => 0,
         };
-        let mut any = false;
-        for event in events.iter().take(count) {
-            let at = usize::from(event.data.u64() == 1);
-            any |= self.read(at, &mut push);
+        let mut ready: Vec<usize> =
+            events.iter().take(count).map(|event| usize::from(event.data.u64() == 1)).collect();
+        if self.write_ends.is_some() {
+            // In the order in which they became readable.
+            return ready.into_iter().fold(false, |any, at| self.read(at, push) || any);
         }
-        if self.write_ends.is_some() && self.read_bytes > EXACT_ORDER_BYTES {
-            self.flow();
+        // What a program writes to the other stream comes after what it had written to this one, which may still be on its
+        // way here.
+        if ready.len() > 1 {
+            ready = vec![self.last, 1 - self.last];
+            let last = self.last;
+            while self.read(last, push) && self.filled() {}
         }
-        any
+        ready.into_iter().fold(false, |any, at| self.read(at, push) || any)
     }
 
-    /// Lets go of the writing ends, so that the streams end when nobody else has them. The order is not exact any more.
-    pub(super) fn flow(&mut self) {
-        let Some(kept) = self.write_ends.take() else { return };
-        self.enlarge();
-        for end in [&kept.out, &kept.err] {
-            let _ = fcntl_setfl(end, OFlags::empty());
-        }
-        for at in 0..STREAMS.len() {
-            let _ = self.register(at, false, false);
-        }
-    }
-
-    /// Fewer switches under a flood. The user's share of pipe memory may be used up; then they stay as they are.
-    fn enlarge(&self) {
-        for pipe in self.pipes.iter().flatten() {
-            let _ = fcntl_setpipe_size(pipe, PIPE_READ_BYTES);
-        }
-    }
-
-    fn register(&self, at: usize, is_exact: bool, is_new: bool) -> rustix::io::Result<()> {
-        let Some(pipe) = self.pipes.get(at).and_then(Option::as_ref) else { return Ok(()) };
-        let edge = if is_exact { EventFlags::ET } else { EventFlags::empty() };
-        let (data, flags) = (EventData::new_u64(u64::from(at == 1)), EventFlags::IN | edge);
-        if is_new {
-            epoll::add(&self.ready, pipe, data, flags)
-        } else {
-            epoll::modify(&self.ready, pipe, data, flags)
-        }
+    /// Whether the last read took all that fits, so that more is likely to wait.
+    fn filled(&self) -> bool {
+        self.last_len == self.buffer.len()
     }
 
     fn read(&mut self, at: usize, push: &mut impl FnMut(Stream, &[u8])) -> bool {
@@ -140,15 +168,16 @@ impl Streams {
         match rustix::io::read(pipe, &mut self.buffer[..]) {
             Ok(len) if len > 0 => {
                 self.read_bytes = self.read_bytes.saturating_add(len);
+                (self.last, self.last_len) = (at, len);
                 push(STREAMS[at], self.buffer.get(..len).unwrap_or_default());
-                // A command may have made its pipe larger: what is left in it would bring no edge of its own.
+                // What is left in it, or came meanwhile, would bring no edge of its own.
                 if self.write_ends.is_some() {
-                    let _ = self.register(at, true, false);
+                    let _ = self.register(at, false);
                 }
                 true
             }
             Err(Errno::INTR) => {
-                let _ = self.register(at, self.write_ends.is_some(), false);
+                let _ = self.register(at, false);
                 true
             }
             Err(Errno::AGAIN) => false,
@@ -162,17 +191,17 @@ impl Streams {
 }
 
 /// A pipe, and whether it holds one packet at a time. Only our end is non-blocking.
-fn pipe() -> rustix::io::Result<(OwnedFd, OwnedFd, bool)> {
-    // Where packets are not known, it is as good a pipe for all else.
-    let packets = pipe_with(PipeFlags::CLOEXEC | PipeFlags::DIRECT);
-    let (read, write, in_packets) = match packets {
-        Ok((read, write)) => (read, write, true),
-        Err(_) => pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (read, write, false))?,
-    };
-    rustix::io::ioctl_fionbio(&read, true)?;
-    let one_packet = in_packets && fcntl_setpipe_size(&read, ONE_PACKET_BYTES).is_ok();
-    if in_packets && !one_packet {
-        fcntl_setfl(&write, OFlags::empty())?;
+fn pipe(exact: bool) -> rustix::io::Result<(OwnedFd, OwnedFd, bool)> {
+    // Where packets are not known, an ordinary pipe is as good for all else.
+    if exact && let Ok((read, write)) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::DIRECT) {
+        rustix::io::ioctl_fionbio(&read, true)?;
+        if fcntl_setpipe_size(&read, ONE_PACKET_BYTES).is_ok() {
+            return Ok((read, write, true));
+        }
     }
-    Ok((read, write, one_packet))
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&read, true)?;
+    // Fewer switches under a flood. The user's share of pipe memory may be used up; then it stays as it is.
+    let _ = fcntl_setpipe_size(&read, PIPE_READ_BYTES);
+    Ok((read, write, false))
 }

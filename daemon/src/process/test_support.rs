@@ -34,6 +34,7 @@ impl Bench {
             grace_ms: 500,
             spool_max_bytes: 64 * 1024 * 1024,
             umask: None,
+            all_shell: agentd_core::policy::command::is_all_shell(command),
             sandbox: SandboxSpec::None,
         }
     }

@@ -120,6 +120,18 @@ impl Redactor {
         Ok(rest.count)
     }
 
+    /// How many of the last bytes may be the start of a secret.
+    fn begun(&self, bytes: &[u8]) -> usize {
+        let most = self.overlap_bytes().min(bytes.len());
+        let may_begin = |count: &usize| {
+            let end = &bytes[bytes.len() - count..];
+            let forms = end.first().and_then(|first| self.forms.get(first));
+            forms
+                .is_some_and(|forms| forms.iter().any(|f| f.bytes.len() > *count && f.bytes.starts_with(end)))
+        };
+        (1..=most).rev().find(may_begin).unwrap_or(0)
+    }
+
     /// Begins a stream.
     pub const fn stream(&self) -> Stream<'_> {
         Stream { redactor: self, held: Vec::new(), count: 0 }
@@ -173,7 +185,7 @@ impl Stream<'_> {
     /// Takes a chunk and gives what is certain by now.
     pub fn push(&mut self, chunk: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(chunk);
-        let limit = self.held.len().saturating_sub(self.redactor.overlap_bytes());
+        let limit = self.held.len() - self.redactor.begun(&self.held);
         let mut out = Vec::with_capacity(limit);
         let (consumed, count) = self.redactor.scan(&self.held, limit, &mut out);
         self.held.drain(..consumed);

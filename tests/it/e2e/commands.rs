@@ -315,3 +315,34 @@ fn a_deleted_folder_is_told_and_the_session_goes_on() {
     assert!(second.contains("worktree") && second.ends_with("/tmp"), "{second}");
     assert_eq!(model.last_request().tool_results().len(), 4);
 }
+
+/// However much a command prints, it can be stopped, and the daemon answers everybody else meanwhile.
+#[test]
+fn floods_hold_neither_their_own_interrupt_nor_the_daemon() {
+    let (_model, home) = world([command("toolu_1", "yes one"), command("toolu_2", "yes two")]);
+    let sessions = [home.workspace().join("a"), home.workspace().join("b")].map(|folder| {
+        std::fs::create_dir_all(&folder).unwrap();
+        let new =
+            home.cli(["new", "--permission-mode", "full", "--cwd", folder.to_str().unwrap()]).run().ok();
+        new.stdout.trim().to_owned()
+    });
+    for session in &sessions {
+        home.send(session, "go");
+        home.follow(session, 0).wait_for_kind("call_started", Deadline::secs(20));
+    }
+    poll("both run", Deadline::secs(20), || {
+        (!home.processes_with("yes one").is_empty() && !home.processes_with("yes two").is_empty())
+            .then_some(())
+    });
+    for session in &sessions {
+        assert_eq!(home.show(session)["state"], "running");
+        home.cli(["interrupt", session]).within_secs(5).run().ok();
+        assert_eq!(home.wait_for_turn_end(session, 1, Deadline::secs(15)), "interrupted");
+    }
+    for session in &sessions {
+        let events = home.events(session);
+        let end = of_kind(&events, "call_finished")[0];
+        assert_eq!(end.text("outcome"), "cancelled", "{}", end.json);
+        assert!(end.text("text").starts_with("Interrupted; output so far:"), "{}", end.json);
+    }
+}

@@ -204,3 +204,30 @@ fn a_disabled_tool_is_not_offered_and_not_known() {
     assert!(!result.text[result.text.find('[').unwrap_or(0)..].contains("run_command"), "{result:?}");
     assert_eq!(home.read("made"), None);
 }
+
+#[test]
+fn a_write_that_waits_for_the_workspace_can_be_interrupted_and_never_happens() {
+    let model = ScriptedModel::start();
+    model.respond_with(|request| match (request.user_texts()[0].as_str(), request.tool_results().len()) {
+        ("hold", 0) => command("toolu_hold", "until [ -e go ]; do sleep 0.05; done"),
+        ("write", 0) => {
+            Answer::calling("toolu_write", "write_file", json!({"path": "a.txt", "content": "a\n"}))
+        }
+        _ => Answer::saying("done"),
+    });
+    let home = TestHome::with_model(binary(), &model);
+    let holder = home.new_session(["--permission-mode", "full"]);
+    home.send(&holder, "hold");
+    poll("the command runs", Deadline::secs(20), || home.processes_with("until [ -e go ]").pop());
+    let writer = home.new_session(["--permission-mode", "full"]);
+    home.send(&writer, "write");
+    poll("the call waits", Deadline::secs(20), || {
+        let evidence = home.show(&writer)["open_call_list"][0]["evidence"].clone();
+        evidence.as_str().is_some_and(|text| text.contains("waits for the workspace")).then_some(())
+    });
+    home.cli(["interrupt", &writer]).run().ok();
+    assert_eq!(home.wait_for_turn_end(&writer, 1, Deadline::secs(5)), "interrupted");
+    home.write("go", "");
+    assert_eq!(home.wait_for_turn_end(&holder, 1, Deadline::secs(20)), "completed");
+    assert_eq!(home.read("a.txt"), None);
+}
