@@ -11,7 +11,7 @@ use crate::ports::{CallContext, EffectMessage};
 use crate::process::{JobEnd, JobOutcome, JobResult, JobSpec, Jobs, ProcessError, SandboxSpec, Spool};
 use crate::redact::Redactor;
 use crate::tools::command::{
-    CommandArgs, CommandEnding, CommandOutput, command_args, command_binding, command_result,
+    CommandArgs, CommandEnding, CommandOutput, command_args, command_binding, command_result, printed_so_far,
 };
 use crate::tools::working_folder::{bound_folder, make_stand_in, notice, stand_in, working_folder};
 use agentd_core::command::{CallEnd, CallFault, Report};
@@ -202,16 +202,28 @@ async fn ended(
             end
         }
         Ok(JobOutcome::Unknown { why, output }) => {
-            let printed =
-                redactor.redact(&String::from_utf8_lossy(&[output.head, output.tail].concat())).content;
+            let (head, tail) = (redactor.redact_bytes(&output.head), redactor.redact_bytes(&output.tail));
+            let found = CommandOutput {
+                ending: CommandEnding::Interrupted,
+                head: &head.content,
+                tail: &tail.content,
+                is_whole: output.omitted_bytes == 0,
+                total_bytes: output.total_bytes,
+                total_lines: output.total_lines,
+                killed_children: 0,
+                artifact: None,
+                stderr_end: "",
+                ends_in_stderr: false,
+            };
+            let (printed, truncation) = printed_so_far(&found, call.bounds);
             let mut end = failed(
                 call,
                 &format!(
                     "Outcome unknown: {why}. The command may or may not have done its work; it was not run again. \
-                     Output so far:\n{}",
-                    if printed.is_empty() { "(no output)" } else { &printed }
+                     Output so far:\n{printed}"
                 ),
             );
+            end.truncation = truncation;
             end.outcome = CallOutcome::Unknown;
             end.error_class = Some("unknown".to_owned());
             end.evidence = Some(why);

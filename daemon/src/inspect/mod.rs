@@ -145,6 +145,27 @@ pub fn command_facts(command: &str, cwd: &PathBytes) -> CommandFacts {
     }
 }
 
+/// Looks at paths that are changed together once more: what is harmless one by one may be a git folder as a whole.
+pub fn caution_together(session: &SessionContext, facts: &mut [PathFacts]) {
+    let Ok(workspace) = Workspace::open(&session.root, &session.cwd) else { return };
+    let below: Vec<Vec<u8>> = facts
+        .iter()
+        .filter(|facts| facts.op.changes() && facts.op != PathOp::Delete)
+        .filter_map(|facts| strip_folder(facts.resolved.as_bytes(), workspace.path().as_bytes()))
+        .map(<[u8]>::to_vec)
+        .collect();
+    let others: Vec<&[u8]> = below.iter().map(Vec::as_slice).collect();
+    for facts in facts.iter_mut().filter(|facts| facts.op.changes() && facts.caution.is_none()) {
+        let resolved = facts.resolved.clone();
+        let Some(here) = strip_folder(resolved.as_bytes(), workspace.path().as_bytes()) else { continue };
+        if special::is_git_part(&workspace, here, &others) {
+            facts.caution = Some(GIT_PART.to_owned());
+        }
+    }
+}
+
+const GIT_PART: &str = "it belongs to a git folder, whose hooks and config run programs later";
+
 fn facts_of(
     own: &OwnFolders,
     workspace: &Workspace,
@@ -169,9 +190,8 @@ fn facts_of(
         facts.protected = special::git_folder_in_use(workspace, &resolved)
             .then(|| "it is git's own folder of a work tree here; use git commands instead".to_owned());
     }
-    if op.changes() && facts.caution.is_none() && special::is_git_part(workspace, below) {
-        facts.caution =
-            Some("it belongs to a git folder, whose hooks and config run programs later".to_owned());
+    if op.changes() && facts.caution.is_none() && special::is_git_part(workspace, below, &[]) {
+        facts.caution = Some(GIT_PART.to_owned());
     }
     if let Found::Existing(existing) = found {
         hold_by_content(own, workspace, &mut facts, existing, below);

@@ -16,12 +16,19 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-/// Whether a path lies in what git would take for a repository by its content: HEAD, objects and refs.
-pub(super) fn is_git_part(workspace: &Workspace, below: &[u8]) -> bool {
-    let parts: Vec<&[u8]> = below.split(|byte| *byte == b'/').collect();
-    let Ok(mut folder) = workspace.root().try_clone_to_owned() else { return false };
-    for part in &parts {
-        let has = |name: &str| rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+/// Whether a path lies in what git would take for a repository by its content: HEAD, objects and refs. `others` are
+/// paths below the root that are made together with it: what is there after all of them counts.
+pub(super) fn is_git_part(workspace: &Workspace, below: &[u8], others: &[&[u8]]) -> bool {
+    let mut folder = workspace.root().try_clone_to_owned().ok();
+    let mut start = 0;
+    for part in below.split(|byte| *byte == b'/') {
+        let has = |name: &str| {
+            let on_disk = folder
+                .as_ref()
+                .is_some_and(|folder| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok());
+            let wanted = [&below[..start], name.as_bytes()].concat();
+            on_disk || others.iter().any(|other| strip_folder(other, &wanted).is_some())
+        };
         let signs = usize::from(has("HEAD")) + usize::from(has("objects")) + usize::from(has("refs"));
         let name = names::fold(part);
         let completes = matches!(
@@ -41,10 +48,11 @@ pub(super) fn is_git_part(workspace: &Workspace, below: &[u8]) -> bool {
             return true;
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match rustix::fs::openat(&folder, *part, flags, Mode::empty()) {
-            Ok(next) => folder = next,
-            Err(_) => return false,
+        folder = folder.and_then(|folder| rustix::fs::openat(&folder, part, flags, Mode::empty()).ok());
+        if folder.is_none() && others.is_empty() {
+            return false;
         }
+        start += part.len() + 1;
     }
     false
 }

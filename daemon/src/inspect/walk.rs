@@ -150,8 +150,10 @@ impl Walker<'_> {
             .into_bytes();
         let next = if target.starts_with(b"/") {
             let Some(below) = self.workspace.below_root(&target) else {
+                let whole =
+                    self.todo.iter().fold(PathBytes::new(target), |path, part| join(path.as_bytes(), part));
                 return Err(LookupError::Outside {
-                    resolved: PathBytes::new(target),
+                    resolved: whole,
                     why: "a link leads to an absolute path elsewhere",
                 });
             };

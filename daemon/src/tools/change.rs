@@ -434,6 +434,8 @@ fn commit_fault(name: &str, error: &CommitError) -> CallFault {
         CommitError::Changed => "changed",
         CommitError::Owner { .. } => "permission",
         CommitError::Io { source, .. } => answer::io_class(source),
+        // It was changed, and more than that.
+        CommitError::Displaced { .. } => return answer::fault("displaced", format!("{name}: {error}")),
     };
     answer::fault(class, format!("{name} was not changed: {error}"))
 }

@@ -191,6 +191,12 @@ pub fn command_result(output: &CommandOutput<'_>, bounds: ResultBounds) -> Comma
     }
 }
 
+/// What a command printed of which nothing else is known, as a result shows it.
+pub fn printed_so_far(output: &CommandOutput<'_>, bounds: ResultBounds) -> (String, Option<Truncation>) {
+    let (text, truncation) = body(output, bounds);
+    (if text.is_empty() { "(no output)".to_owned() } else { text }, truncation)
+}
+
 /// The output, whole or by its two ends.
 fn body(output: &CommandOutput<'_>, bounds: ResultBounds) -> (String, Option<Truncation>) {
     if output.is_whole && !bounds.exceeded_by(output.total_bytes, output.total_lines) {
@@ -230,9 +236,17 @@ fn both_ends(output: &CommandOutput<'_>, bounds: ResultBounds, room: usize) -> (
     let tail = last_lines(last, bounds.tail_lines, room / 2);
     let (head_lines, tail_lines) = (count_lines(head), count_lines(tail));
     let omitted_lines = output.total_lines.saturating_sub(head_lines + tail_lines);
-    let mut mark = format!("... [truncated {omitted_lines} lines] ...");
+    let shown_bytes = u64::try_from(head.len() + tail.len()).unwrap_or(u64::MAX);
+    let mut mark = match omitted_lines {
+        0 => {
+            format!("... [truncated {} bytes of a line] ...", output.total_bytes.saturating_sub(shown_bytes))
+        }
+        _ => format!("... [truncated {omitted_lines} lines] ..."),
+    };
     if let Some(artifact) = output.artifact {
-        mark.push_str(&format!(" the whole output ({} bytes) is artifact {artifact}", output.total_bytes));
+        let kept =
+            if output.total_bytes > limits::SPOOL_MAX_BYTES { "two ends of the" } else { "whole" };
+        mark.push_str(&format!(" the {kept} output ({} bytes) is artifact {artifact}", output.total_bytes));
     }
     let stream = stream_of_tail(head, tail, output.ends_in_stderr);
     let (head, tail) = (clean(head), clean(tail));

@@ -35,6 +35,16 @@ pub(super) enum CommitError {
         /// Why.
         errno: Errno,
     },
+    /// Somebody else was faster, and what they wrote could not be put back.
+    #[error(
+        "the new content is there now; what somebody else wrote in this moment is in {temp} beside it, because {why}"
+    )]
+    Displaced {
+        /// The name it has.
+        temp: String,
+        /// What failed.
+        why: String,
+    },
     /// The kernel said no.
     #[error("{what} failed: {source}")]
     Io {
@@ -135,8 +145,14 @@ pub(super) fn replace(
     match rustix::fs::renameat_with(&folder, temp, &folder, name, RenameFlags::EXCHANGE) {
         Ok(()) => {
             if !is_as_inspected(&folder, temp.as_bytes(), &existing.stat, before) {
+                // Until it is back, what lies beside is somebody else's.
+                guard.is_there = false;
                 let ours = rustix::fs::fstat(&file).map_err(io("looking at the new file"))?;
-                put_back(&folder, temp, name, identity(&ours))?;
+                put_back(&folder, temp, name, identity(&ours)).map_err(|error| CommitError::Displaced {
+                    temp: temp.to_owned(),
+                    why: error.to_string(),
+                })?;
+                guard.is_there = true;
                 return Err(CommitError::Changed);
             }
         }

@@ -8,9 +8,11 @@ use agentd_core::event::{Binding, FileChange, PermissionMode, SeenFile};
 use agentd_core::limits;
 use agentd_core::path_bytes::PathBytes;
 use agentd_core::policy::names::shown;
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::Read as _;
+use std::os::fd::OwnedFd;
 
 /// The evidence of a call. Removes a half-made file beside its target.
 pub(super) fn of_call(ctx: &CallContext) -> Evidence {
@@ -85,11 +87,54 @@ fn content_now(ctx: &CallContext, path: &PathBytes) -> Result<Option<(String, u3
     };
     let (workspace, found) = found.map_err(|error| error.to_string())?;
     if let Ok((folder, _)) = workspace.parent_of(path) {
-        let _ = rustix::fs::unlinkat(&folder, commit::temp_name(&ctx.call_id), AtFlags::empty());
+        tidy(ctx, &folder)?;
     }
     match found {
         Found::Missing(_) => Ok(None),
         Found::Existing(existing) => hash_of(&existing).map(|hash| Some((hash, existing.mode()))),
+    }
+}
+
+/// Removes what the call left beside its file. What is neither its old nor its new content is somebody else's, who wrote
+/// in the moment of the exchange; that stays, and is named.
+fn tidy(ctx: &CallContext, folder: &OwnedFd) -> Result<(), String> {
+    let name = commit::temp_name(&ctx.call_id);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let fd = match rustix::fs::openat(folder, &name, flags, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(format!("{name}, which this call left, cannot be looked at: {errno}")),
+    };
+    let mut content = Vec::new();
+    let read = File::from(fd).take(limits::EDIT_MAX_BYTES + 1).read_to_end(&mut content);
+    read.map_err(|error| format!("{name}, which this call left, cannot be read: {error}"))?;
+    let hash = text::hash(&content);
+    let is_whole = matches!(&ctx.binding, Some(Binding::File { before, after, .. })
+        if before.as_deref() == Some(hash.as_str()) || *after == hash);
+    // A half-written file is the start of the new content; nobody else writes there. It is in place only when whole.
+    let is_begun = || {
+        matches!(&ctx.binding, Some(Binding::File { path, before, .. })
+            if is_unexchanged(ctx, path, before.as_deref()))
+    };
+    if !is_whole && !is_begun() {
+        return Err(format!(
+            "what somebody else wrote in the moment of the change is kept in {name} beside it"
+        ));
+    }
+    rustix::fs::unlinkat(folder, &name, AtFlags::empty())
+        .map_err(|errno| format!("{name}, which this call left, cannot be removed: {errno}"))
+}
+
+/// Whether the file still has its old content, so that no exchange has taken place.
+fn is_unexchanged(ctx: &CallContext, path: &PathBytes, before: Option<&str>) -> bool {
+    let session = &ctx.session;
+    let found = Workspace::open(&session.root, &session.cwd)
+        .or_else(|_| Workspace::anywhere(&session.cwd))
+        .and_then(|workspace| workspace.lookup(path.as_bytes()));
+    match found {
+        Ok(Found::Missing(_)) => before.is_none(),
+        Ok(Found::Existing(existing)) => hash_of(&existing).ok().as_deref() == before,
+        Err(_) => false,
     }
 }
 

@@ -148,6 +148,7 @@ fn broken(
             CommitError::Changed => "changed",
             CommitError::Owner { .. } => "permission",
             CommitError::Io { source, .. } => answer::io_class(source),
+            CommitError::Displaced { .. } => "displaced",
         };
         let text = format!(
             "Nothing was changed. {} could not be changed, and the others were put back: {error}",

@@ -82,6 +82,7 @@ pub(super) fn plan(tools: &Tools, ctx: &CallContext, redactor: &Redactor) -> Res
             Change::Update { move_to: Some(to), hunks } => planning.relocate(file, to, hunks)?,
         }
     }
+    inspect::caution_together(&ctx.session, &mut planning.plan.facts);
     Ok(planning.plan)
 }
 

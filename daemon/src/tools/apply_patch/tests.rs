@@ -409,3 +409,27 @@ fn the_folder_of_a_session_may_be_below_its_root() {
     assert_eq!(end.outcome, CallOutcome::Ok, "{}", end.text);
     assert_eq!((bench.get("sub/f"), bench.get("g")), (b"b\n".to_vec(), b"x\n".to_vec()));
 }
+
+/// One by one the files of a git folder are harmless; together git would run what they name.
+#[tokio::test]
+async fn a_patch_that_makes_a_git_folder_asks_for_each_of_its_files() {
+    let bench = Bench::new();
+    bench.put("plain/refs/x", b"");
+    let made = |folder: &str, names: &[&str]| {
+        envelope(&names.iter().map(|name| format!("*** Add File: {folder}{name}\n+x\n")).collect::<String>())
+    };
+    let rows = [
+        (made("b/", &["HEAD", "config", "objects/x", "refs/heads/.keep"]), 4),
+        (made("", &["HEAD", "objects/x", "refs/y", "other.txt"]), 4),
+        (made("plain/", &["objects/x", "HEAD"]), 2),
+        (made("b/", &["HEAD", "commondir"]), 2),
+        (made("b/", &["HEAD", "README"]), 0),
+    ];
+    for (patch, asked) in rows {
+        let ctx = bench.call("apply_patch", &json!({ "patch": patch }));
+        let found =
+            bench.tools.inspect(&ctx, &bench.redactor).await.unwrap_or_else(|fault| panic!("{}", fault.text));
+        let cautious = found.paths.iter().filter(|path| path.caution.is_some()).count();
+        assert!(cautious >= asked.min(1) && (asked > 0 || cautious == 0), "{cautious} of {asked}: {patch}");
+    }
+}

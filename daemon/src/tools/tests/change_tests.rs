@@ -369,6 +369,29 @@ proptest! {
     }
 }
 
+/// What somebody else wrote in the moment of an exchange lies beside the file afterwards, and is never tidied away.
+#[tokio::test]
+async fn recovery_keeps_what_is_not_of_the_call() {
+    let bench = Bench::new();
+    bench.put("f", b"old\n");
+    let mut ctx = bench.call("edit_file", &json!({"path": "f", "old": "old", "new": "new"}));
+    ctx.binding = bench.tools.inspect(&ctx, &bench.redactor).await.unwrap().binding;
+    let temp = commit::temp_name(&ctx.call_id);
+    // Killed between the exchange and the look at what was displaced.
+    bench.put("f", b"new\n");
+    bench.put(&temp, b"somebody else\n");
+    let Evidence::Unknown { why, .. } = bench.tools.evidence(&ctx).await else { panic!("known") };
+    assert!(why.contains(&temp), "{why}");
+    assert_eq!(bench.get(&temp), b"somebody else\n");
+    // Displaced by the call itself, or half-written before the exchange: tidied.
+    bench.put(&temp, b"old\n");
+    assert!(matches!(bench.tools.evidence(&ctx).await, Evidence::Finished { .. }));
+    bench.put("f", b"old\n");
+    bench.put(&temp, b"ne");
+    assert!(matches!(bench.tools.evidence(&ctx).await, Evidence::NotStarted { .. }));
+    assert_eq!(bench.names(), ["f"]);
+}
+
 /// Runs itself again as a writer and kills it with SIGKILL, each time after another number of writes.
 #[test]
 fn a_kill_leaves_the_old_or_the_new_content() {
