@@ -153,7 +153,12 @@ impl Streams {
         if ready.len() > 1 {
             ready = vec![self.last, 1 - self.last];
             let last = self.last;
-            while self.read(last, push) && self.filled() {}
+            // Bounded by what the pipe can hold.
+            for _ in 0..2 {
+                if !self.read(last, push) || !self.filled() {
+                    break;
+                }
+            }
         }
         ready.into_iter().fold(false, |any, at| self.read(at, push) || any)
     }

@@ -89,8 +89,9 @@ and the offset of the next page. A line that is too long for a page is cut, and 
     ToolSpec {
         name: "run_command",
         description: "Run a command line with the shell (bash where there is one) in the working folder. Standard input is empty and there \
-is no terminal. The result is the exit code if it is not 0, then what it printed, in order: a line [stderr] stands before what \
-came from standard error, [stdout] where standard output goes on; long output is cut in the middle and kept whole as an artifact. What the command leaves running is killed when it ends.",
+is no terminal. The result is the exit code if it is not 0, then what it printed as it came: a line [stderr] stands before what \
+came from standard error, [stdout] where standard output goes on (of what comes at once, each stream together; 2>&1 keeps \
+the exact order); long output is cut in the middle and kept whole as an artifact. What the command leaves running is killed when it ends.",
         input_schema: r#"{"type":"object","properties":{"command":{"type":"string","minLength":1,"maxLength":131072,"description":"The command line."},"timeout_s":{"type":"integer","minimum":1,"maximum":3600,"description":"Seconds until it is killed. Default 120."}},"required":["command"],"additionalProperties":false}"#,
         effect: EffectClass::Unsafe,
     },

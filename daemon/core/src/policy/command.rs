@@ -37,8 +37,10 @@ const KEYWORDS: &[&str] =
 /// Whether a command line is certain to run nothing but the shell's own words. Cautious: what it does not understand is not.
 /// Decides how its output is read, never whether it may run.
 pub fn is_all_shell(command: &str) -> bool {
-    // Substitutions, pipes, background, functions and what runs text as commands.
-    let has_more = ["`", "$(", "<(", ">(", "|", "()", "<<"].iter().any(|mark| command.contains(mark));
+    // Substitutions, pipes, functions, comments (a quote in one hides what follows), and other ways to the streams.
+    let has_more = ["`", "$(", "<(", ">(", "|", "()", "<<", "#", "/dev/", "/proc/"]
+        .iter()
+        .any(|mark| command.contains(mark));
     let lone_ampersand = command.replace("&&", " ").replace(">&", " ").contains('&');
     if has_more || lone_ampersand {
         return false;
@@ -47,6 +49,11 @@ pub fn is_all_shell(command: &str) -> bool {
     let (mut begins, mut in_for) = (true, false);
     for word in &words {
         if word == ";" {
+            (begins, in_for) = (true, false);
+            continue;
+        }
+        // `for NAME do` has no list and no separator.
+        if in_for && word == "do" {
             (begins, in_for) = (true, false);
             continue;
         }
