@@ -79,6 +79,13 @@ fn survey(ctx: &CallContext, files: &[FileBinding]) -> Survey {
     let neither = pairs().filter(|(now, file)| !is_after(now, file) && !is_before(now, file));
     let neither = names_of(neither.map(|(_, file)| &file.path));
     if !neither.is_empty() {
+        sweep_own(&places, &ctx.call_id, &now, files);
+        if !pairs().any(|(now, file)| is_after(now, file) && file.before != file.after) {
+            let why = format!(
+                "none of the files was changed by this call; since then these were by others: {neither}"
+            );
+            return Survey::Known(Evidence::NotStarted { why });
+        }
         return Survey::Known(unknown(format!(
             "these have neither the content before nor the intended one: {neither}; {}",
             state_of(&now, files)
@@ -147,6 +154,18 @@ fn foreign_beside(places: &Places, call: &CallId, now: &[Now], files: &[FileBind
         })
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// Removes what lies beside the files and is certainly of this call: an old or a new content, or what was begun beside a
+/// file that still has its old one.
+fn sweep_own(places: &Places, call: &CallId, now: &[Now], files: &[FileBinding]) {
+    for (number, (now, file)) in now.iter().zip(files).enumerate() {
+        let own = beside(places, call, number, file)
+            .is_some_and(|there| is_before(&there, file) || is_after(&there, file) || is_before(now, file));
+        if own && let Ok((folder, _)) = places.folder(&file.path) {
+            let _ = rustix::fs::unlinkat(&folder, commit::temp_name_of(call, number), AtFlags::empty());
+        }
+    }
 }
 
 fn sweep(places: &Places, call: &CallId, files: &[FileBinding]) {
