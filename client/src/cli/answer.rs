@@ -58,10 +58,10 @@ pub struct ApproveArgs {
     /// The request: id or a unique beginning of it
     #[arg(value_name = "REQUEST")]
     pub request: String,
-    /// How far the approval reaches
+    /// How far the approval reaches; only `once` works so far
     #[arg(long, value_enum, default_value = "once")]
     pub scope: ScopeArg,
-    /// When a wider approval ends (2h, 1d)
+    /// When a wider approval ends (2h, 1d); of no use until one works
     #[arg(long, value_name = "T", value_parser = values::duration)]
     pub expires: Option<Duration>,
 }
@@ -186,4 +186,16 @@ async fn open_requests(link: &Link, session: Option<&str>) -> Result<Vec<v1::Ope
     // Ids sort by the time they were made: the oldest question first.
     open.sort_by(|a, b| a.request_id.cmp(&b.request_id));
     Ok(open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Args as _;
+
+    #[test]
+    fn help_says_which_scope_works() {
+        let help = ApproveArgs::augment_args(clap::Command::new("approve")).render_help().to_string();
+        assert!(help.contains("How far the approval reaches; only `once` works so far"), "{help}");
+    }
 }

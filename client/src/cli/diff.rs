@@ -43,12 +43,12 @@ pub async fn run(args: DiffArgs, global: &GlobalArgs) -> Result<ExitCode, Client
     let link = Link::from(connect(global).await?);
     let (session, changes) = read(&link, &args).await?;
     let summary = session.summary.unwrap_or_default();
+    if let Some(turn) = args.turn.filter(|turn| *turn > summary.turn) {
+        return Err(ClientError::usage(no_turn(turn, summary.turn)));
+    }
     if global.json {
         print_json(&as_json(&summary.session_id, &args, &changes))?;
         return Ok(ExitCode::SUCCESS);
-    }
-    if args.turn.is_some_and(|turn| turn > summary.turn) {
-        note(&format!("the session has {} turns", summary.turn));
     }
     let style = Style::of(std::io::stdout());
     let root = session.root.unwrap_or_default().path_display;
@@ -66,6 +66,15 @@ pub async fn run(args: DiffArgs, global: &GlobalArgs) -> Result<ExitCode, Client
         n => note(&format!("{n} commands ran too; what they changed is not listed")),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn no_turn(turn: u32, turns: u32) -> String {
+    let has = match turns {
+        0 => "no turn yet".to_owned(),
+        1 => "1 turn".to_owned(),
+        _ => format!("{turns} turns"),
+    };
+    format!("there is no turn {turn}: the session has {has}")
 }
 
 /// All pages.

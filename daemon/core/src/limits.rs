@@ -394,3 +394,5 @@ pub const PATCH_HUNKS_MAX: usize = 2_000;
 pub const PATCH_MAX_BYTES: usize = 128 * 1024 * 1024;
 /// Lines that name the place of one hunk of a patch, each sought through the file: deeper nesting than code has.
 pub const PATCH_ANCHORS_MAX: usize = 16;
+/// Paths that the reason of one decision names: more than a person reads in one line; the preview has them all.
+pub const REASON_PATHS_MAX: usize = 10;

@@ -4,6 +4,7 @@ use super::catalog::{BUILT_IN, provider as provider_of, split_name};
 use super::schema::{Config, ContextSection, McpServer, ModelSection, ProviderSection};
 use agentd_core::event::Dialect;
 use agentd_core::limits;
+use agentd_core::policy::BUILT_IN_TOOLS;
 use serde::Deserialize;
 
 /// What is wrong, and at which key.
@@ -57,6 +58,11 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
     }
     check_context(&config.context, &["context"])?;
     check_numbers(config)?;
+    // A wrong name would leave on what a person means to turn off.
+    if let Some(name) = config.tools.disable.iter().find(|name| !BUILT_IN_TOOLS.contains(&name.as_str())) {
+        let message = format!("there is no tool {name:?}; the tools are {}", BUILT_IN_TOOLS.join(", "));
+        return Err(fault(&["tools", "disable"], message));
+    }
     for (name, server) in &config.mcp.servers {
         check_server(name, server)?;
     }

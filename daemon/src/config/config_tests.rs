@@ -138,6 +138,13 @@ fn what_is_wrong_is_named_by_file_line_and_key() {
         ("[context]\nresult_max_bytes = 99999\n", 2, "context.result_max_bytes", "32768"),
         ("[models.\"a/b\".context]\nsysten = 0.1\n", 1, "models.a/b.context", "unknown field"),
         ("[limits]\ncommand_timeout_s = 0\n", 2, "limits.command_timeout_s", "seconds"),
+        (
+            "[tools]\n\ndisable = [\"search\", \"run_comand\"]\n",
+            3,
+            "tools.disable",
+            "\"run_comand\"; the tools are apply_patch, ",
+        ),
+        ("[tools]\ndisable = [\"\"]\n", 2, "tools.disable", "run_command"),
         ("[mcp.servers.t]\nargs = []\n", 1, "mcp.servers.t", "command or url"),
         ("x = [1,\n", 1, "x", ""),
     ] {

@@ -1,5 +1,6 @@
 //! `read_artifact`: a range of bytes of stored content, cut between characters; `search_artifact`: its lines that match.
 
+use super::walk::amount;
 use super::{Tools, answer, args, text};
 use crate::artifact_search::{Pattern, Search, SearchError, Wanted};
 use crate::ports::{ArtifactRow, CallContext, StoreError};
@@ -43,8 +44,10 @@ fn only_text(row: &ArtifactRow) -> Result<(), CallFault> {
     Err(answer::fault(
         "file_type",
         format!(
-            "Artifact {} is {} ({} bytes), not text.",
-            stored.artifact_id, stored.mime, stored.size_bytes
+            "Artifact {} is {} ({}), not text.",
+            stored.artifact_id,
+            stored.mime,
+            amount(stored.size_bytes, "byte")
         ),
     ))
 }
@@ -77,7 +80,8 @@ async fn search(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
         })?;
         let Some(lines) = next else { break };
         for line in lines {
-            let line_text = format!("{}: {}\n", line.number, line.text.replace('\r', "\u{240d}"));
+            let (number, at) = (line.number, line.at_bytes);
+            let line_text = format!("{number} (byte {at}): {}\n", line.text.replace('\r', "\u{240d}"));
             if !text.is_empty() && text.len() + line_text.len() > room {
                 is_full = true;
                 break;
@@ -90,17 +94,22 @@ async fn search(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
     if is_full || searched.stopped {
         let lines = row.stored.line_count;
         text.push_str(&format!(
-            "... stopped after {shown} matching lines, at line {last} of {lines}; more follow: use a narrower pattern"
+            "... stopped after {}, at line {last} of {lines}; more follow: use a narrower pattern",
+            amount(shown, "matching line")
         ));
     } else if shown == 0 {
-        text = format!("No line matches ({} lines, {size} bytes searched).", row.stored.line_count);
+        text = format!(
+            "No line matches ({}, {} searched).",
+            amount(row.stored.line_count, "line"),
+            amount(size, "byte")
+        );
     } else {
         text.pop();
     }
     if searched.long_lines > 0 {
         text.push_str(&format!(
-            "\n[{} lines are longer than {} bytes and were searched in pieces; a match of more than {} bytes may be missed there]",
-            searched.long_lines,
+            "\n[{} longer than {} bytes searched in pieces; a match of more than {} bytes may be missed there]",
+            amount(searched.long_lines, "line"),
             limits::ARTIFACT_SEARCH_LINE_MAX_BYTES,
             limits::ARTIFACT_SEARCH_OVERLAP_BYTES
         ));
@@ -116,7 +125,7 @@ async fn read(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
     if offset > 0 && offset >= total {
         return Err(answer::fault(
             "range",
-            format!("Offset {offset} is past the end: the artifact has {total} bytes."),
+            format!("Offset {offset} is past the end: the artifact has {}.", amount(total, "byte")),
         ));
     }
     let limit = args

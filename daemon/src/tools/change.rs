@@ -10,6 +10,7 @@
 //! so nothing outside the workspace changes through a link made earlier.
 
 use super::commit::{self, CommitError, Written};
+use super::walk::amount;
 use super::{Tools, answer, args, blocking, neighbours, text};
 use crate::inspect::{self, Existing, Found, Missing, Workspace};
 use crate::ports::{BlobSource, CallContext};
@@ -337,9 +338,9 @@ fn content_after(
             };
             let what = if before.is_some() { "replaced" } else { "new file" };
             let summary = format!(
-                "Wrote {}: {} bytes, {what}{folders}{kept}{}",
+                "Wrote {}: {}, {what}{folders}{kept}{}",
                 shown(&wish.path()),
-                content.len(),
+                amount(u64::try_from(content.len()).unwrap_or(u64::MAX), "byte"),
                 lost(before, &content)
             );
             Ok((content, summary))

@@ -1,5 +1,6 @@
 //! `list_dir`: the entries of a folder, in the order of their names' bytes, with kinds and sizes.
 
+use super::walk::amount;
 use super::{Tools, answer, args, blocking};
 use crate::inspect::{self, Found};
 use crate::ports::CallContext;
@@ -107,7 +108,7 @@ fn describe(folder: &OwnedFd, name: &[u8]) -> String {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
             let exec = if stat.st_mode & 0o111 == 0 { "" } else { ", executable" };
-            format!("{shown}  {} bytes{exec}", stat.st_size)
+            format!("{shown}  {}{exec}", amount(u64::try_from(stat.st_size).unwrap_or(0), "byte"))
         }
         FileType::Directory => format!("{shown}/"),
         FileType::Symlink => match rustix::fs::readlinkat(folder, name, Vec::new()) {

@@ -99,7 +99,8 @@ the exact order); long output is cut in the middle and kept whole as an artifact
         name: "search",
         description: "Search the contents of files for a regular expression (Rust syntax), line by line. The result has each \
 file's path on a line of its own, then `LINE: text` for each line that matches, sorted by path. Case counts; (?i) at the start \
-ignores it. A literal ( [ { . * + ? | ^ $ or \\ is escaped with \\. Hidden files are searched; .git, binary files, and what \
+ignores it. A literal ( [ { . * + ? | ^ $ or \\ is escaped with \\. \
+Text is read as UTF-8, or UTF-16 with a byte order mark; of other encodings only ASCII is found. Hidden files are searched; .git, binary files, and what \
 .gitignore, .ignore or .git/info/exclude ignore, are not, unless `path` or `glob` names it without wildcards. Links are not \
 followed. Long lines are cut around the match; a long result is cut in the middle and kept whole as an artifact.",
         input_schema: r#"{"type":"object","properties":{"pattern":{"type":"string","minLength":1,"maxLength":4096,"description":"The regular expression."},"path":{"type":"string","minLength":1,"maxLength":4096,"description":"A folder or one file, absolute or relative to the working folder. Default: the working folder."},"glob":{"type":"string","minLength":1,"maxLength":1024,"description":"Only files that match, as in find_files: *.rs, src/**/*.{ts,tsx}, !*.min.js for all others."}},"required":["pattern"],"additionalProperties":false}"#,
@@ -107,8 +108,8 @@ followed. Long lines are cut around the match; a long result is cut in the middl
     },
     ToolSpec {
         name: "search_artifact",
-        description: "Find the lines of an artifact that match a regular expression, as `number: line`. Long lines are cut \
-around the match. Then read_artifact reads around a place.",
+        description: "Find the lines of an artifact that match a regular expression, as `LINE (byte OFFSET): text`. \
+OFFSET is where the text shown begins: read_artifact reads from there with it as its `offset`. Long lines are cut around the match.",
         input_schema: r#"{"type":"object","properties":{"id":{"type":"string","minLength":3,"maxLength":64,"description":"The artifact's id, as a result named it (a_...)."},"pattern":{"type":"string","minLength":1,"maxLength":4096,"description":"A regular expression in Rust's syntax, matched line by line. (?i) at the start ignores case."}},"required":["id","pattern"],"additionalProperties":false}"#,
         effect: EffectClass::ReadOnly,
     },
@@ -220,12 +221,18 @@ fn describe(error: &jsonschema::ValidationError<'_>, entry: &Entry) -> String {
     let pointer = error.instance_path().to_string();
     let at = if pointer.is_empty() { "/".to_owned() } else { pointer };
     let expected = match error.kind() {
+        // Any other number would have done.
+        ValidationErrorKind::Type { kind: TypeKind::Single(kind) }
+            if error.instance().is_number() && kind.to_string() == "integer" =>
+        {
+            format!("{kind}, not {}", error.instance())
+        }
         ValidationErrorKind::Type { kind: TypeKind::Single(kind) } => {
             format!("{kind}, not {}", kind_of(error.instance()))
         }
         ValidationErrorKind::Required { property } => format!("the argument {property}, which is missing"),
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            format!("only {}, not {}", entry.properties.join(", "), unexpected.join(", "))
+            format!("only {}, not {}", quoted(&entry.properties), quoted(unexpected))
         }
         ValidationErrorKind::Minimum { limit } => format!("at least {limit}, not {}", error.instance()),
         ValidationErrorKind::Maximum { limit } => format!("at most {limit}, not {}", error.instance()),
@@ -236,11 +243,16 @@ fn describe(error: &jsonschema::ValidationError<'_>, entry: &Entry) -> String {
     format!("at {at} expected {expected}")
 }
 
+/// `"path", "limit"`; names that a model made up may have anything in them.
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
+}
+
 const fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number with this value",
+        Value::Number(_) => "a number",
         Value::String(_) => "a string",
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",

@@ -23,7 +23,9 @@ fn a_large_output_is_searched_by_the_model_and_by_people() {
     });
     let session = home.new_session(["--permission-mode", "full"]);
     home.send_and_wait(&session, "go").ok();
-    let expected: Vec<String> = (12_340..12_350).map(|n| format!("{n}: line {n}")).collect();
+    let expected: Vec<String> = (12_340..12_350)
+        .map(|n| format!("{n} (byte {}): line {n}", 124_623 + (n - 12_340) * "line 12340\n".len()))
+        .collect();
     assert_eq!(model.last_request().result_of("toolu_2").text, expected.join("\n"));
 
     let events = home.events(&session);

@@ -38,6 +38,11 @@ fn a_diff_goes_from_before_the_first_change_to_after_the_last() {
     assert!(files[1]["diff"].as_str().unwrap().contains("-two\n+2\n"), "{first}");
     let second = home.cli(["diff", &session, "--turn", "2"]).run().ok();
     assert!(second.stdout.contains("-2\n+zwei\n") && !second.stdout.contains("new/a.txt"), "{second}");
+    for more in [&["--json"][..], &[]] {
+        let third = home.cli([&["diff", &session, "--turn", "3"], more].concat()).run();
+        assert_eq!((third.code, third.stdout.as_str()), (Some(2), ""), "{third}");
+        assert!(third.stderr.contains("there is no turn 3: the session has 2 turns"), "{third}");
+    }
 
     let stat = home.cli(["diff", &session, "--stat"]).run().ok();
     assert_eq!(

@@ -240,7 +240,7 @@ fn choose(
 ) -> Result<Vec<(usize, usize)>, EditError> {
     let found = find_all(content, old_text, classic);
     if found.is_empty() {
-        return Err(nearest::not_found(content, old, old_text, classic, quote));
+        return Err(nearest::not_found(content, old, old_text, (classic, false), quote));
     }
     if all {
         return Ok(without_overlaps(&found));

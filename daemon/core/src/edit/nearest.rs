@@ -15,17 +15,19 @@ pub(super) fn place_of(content: &[u8], at: usize, quote: Quote<'_>) -> Place {
     Place { line: 1 + count_lines(&content[..at]), text: shown_line(&quote(&content[start..end])) }
 }
 
+/// What is said of a text that is not in the content. `whole_lines`: it would have to be lines from end to end, so that
+/// a part of a line is not found either.
 pub(super) fn not_found(
     content: &[u8],
     old: &str,
     old_text: &[u8],
-    classic: bool,
+    (classic, whole_lines): (bool, bool),
     quote: Quote<'_>,
 ) -> EditError {
     let end = if classic { b'\r' } else { b'\n' };
     let lines = || content.split(move |byte| *byte == end);
     let wanted: Vec<&[u8]> = old_text.split(|byte| *byte == b'\n').collect();
-    let mut hints = hints(content, old, old_text, classic);
+    let mut hints = hints(content, old, old_text, (classic, whole_lines));
     let Some(start) = best_block(lines(), &wanted) else {
         let nearest = nearest_lines(lines().take(limits::EDIT_NEAREST_LINES_MAX), &wanted, quote);
         return EditError::NotFound { nearest, difference: None, hints };
@@ -126,7 +128,7 @@ fn nearest_lines<'a>(
     scored.into_iter().map(|(_, line, text)| Place { line, text: shown_line(&quote(text)) }).collect()
 }
 
-fn shown_line(text: &[u8]) -> String {
+pub(super) fn shown_line(text: &[u8]) -> String {
     let cut = &text[..text.len().min(SHOWN_BYTES)];
     let mut shown = String::from_utf8_lossy(cut).trim_end().replace('\0', "\u{2400}");
     if text.len() > SHOWN_BYTES {
@@ -189,7 +191,7 @@ fn indent_hint(there: &[u8], wanted: &[u8]) -> Option<String> {
     })
 }
 
-fn hints(content: &[u8], old: &str, old_text: &[u8], classic: bool) -> Vec<String> {
+fn hints(content: &[u8], old: &str, old_text: &[u8], (classic, whole_lines): (bool, bool)) -> Vec<String> {
     let mut hints = Vec::new();
     if old.contains(char::REPLACEMENT_CHARACTER) {
         hints.push(
@@ -212,7 +214,7 @@ fn hints(content: &[u8], old: &str, old_text: &[u8], classic: bool) -> Vec<Strin
     }
     if !old.is_ascii() && std::str::from_utf8(content).is_err() {
         hints.push("The file has bytes that are in no known encoding: use only ASCII text of it.".to_owned());
-    } else if let Some(hint) = blank_hint(content, old_text) {
+    } else if let Some(hint) = blank_hint(content, old_text, whole_lines) {
         hints.push(hint);
     } else if let Some(hint) = look_alike_hint(content, old) {
         hints.push(hint);
@@ -235,11 +237,26 @@ fn without_numbers(old: &str) -> Option<String> {
 }
 
 /// A hint when the text would match but for blanks.
-fn blank_hint(content: &[u8], wanted: &[u8]) -> Option<String> {
+fn blank_hint(content: &[u8], wanted: &[u8], whole_lines: bool) -> Option<String> {
     let squeeze =
         |bytes: &[u8]| -> Vec<u8> { bytes.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect() };
     let wanted = squeeze(wanted);
-    if wanted.is_empty() || memchr::memmem::find(&squeeze(content), &wanted).is_none() {
+    if wanted.is_empty() {
+        return None;
+    }
+    // Where lines end among what is left, in order.
+    let (mut bare, mut ends) = (Vec::with_capacity(content.len()), vec![0]);
+    for byte in content {
+        match byte {
+            b'\n' | b'\r' => ends.push(bare.len()),
+            blank if blank.is_ascii_whitespace() => {}
+            other => bare.push(*other),
+        }
+    }
+    ends.push(bare.len());
+    let is_edge = |at: usize| ends.binary_search(&at).is_ok();
+    let mut found = memchr::memmem::find_iter(&bare, &wanted);
+    if !found.any(|at| !whole_lines || (is_edge(at) && is_edge(at + wanted.len()))) {
         return None;
     }
     Some(

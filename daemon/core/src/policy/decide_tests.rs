@@ -106,7 +106,66 @@ fn a_denial_outside_names_the_grant() {
         facts: &facts,
     });
     assert_eq!(decision.rule, "outside");
-    assert!(decision.reason.contains("folder grant for /w"), "{}", decision.reason);
+    let reason = "a.txt is outside the workspace; reading it needs a folder grant for /w. Folder grants are not built \
+                  yet: start the session in a folder above, or use mode full";
+    assert_eq!(decision.reason, reason);
+    // A folder that is listed or searched is named itself.
+    for (tool, op, words) in [
+        ("list_dir", PathOp::List, "listing it needs a folder grant for /w/a.txt. "),
+        ("search", PathOp::Read, "searching it needs a folder grant for /w/a.txt or a folder above it. "),
+    ] {
+        let facts = path(op, false);
+        let mode = PermissionMode::Workspace;
+        let decision = decide(&Question { mode, tool, effect: EffectClass::ReadOnly, facts: &facts });
+        assert!(decision.reason.contains(words), "{}", decision.reason);
+    }
+}
+
+/// Facts of one patch.
+fn patch(paths: &[(&str, PathOp, bool)]) -> Inspection {
+    let mut facts = Inspection { sandbox: NO_SANDBOX.to_owned(), ..Inspection::default() };
+    for (name, op, inside) in paths {
+        let mut one = path(*op, *inside).paths.remove(0);
+        one.requested = PathBytes::from(*name);
+        one.resolved = PathBytes::from(format!("/w/{name}").as_str());
+        facts.paths.push(one);
+    }
+    facts
+}
+
+#[test]
+fn the_reason_about_several_paths_names_them_all_and_what_goes_first() {
+    let reason = |mode, facts: &Inspection| {
+        decide(&Question { mode, tool: "apply_patch", effect: EffectClass::Idempotent, facts }).reason
+    };
+    let rows = [
+        ("src/util.py", PathOp::Write, true),
+        ("src/sub.py", PathOp::Create, true),
+        ("src/calc.py", PathOp::Delete, true),
+    ];
+    let mut facts = patch(&rows);
+    let acts = "removing src/calc.py; writing src/util.py; making src/sub.py";
+    assert_eq!(reason(PermissionMode::Ask, &facts), format!("{acts}: changes are asked for in this session"));
+    assert_eq!(reason(PermissionMode::ReadOnly, &facts), format!("{acts}: this session is read-only"));
+    assert_eq!(reason(PermissionMode::Workspace, &facts), format!("{acts}: inside the workspace"));
+    // What makes it ask anyway does not hide the others.
+    facts.paths[0].caution = Some("hard link".to_owned());
+    let told = format!("src/util.py: hard link; {acts}: changes are asked for in this session");
+    assert_eq!(reason(PermissionMode::Ask, &facts), told);
+    assert_eq!(reason(PermissionMode::Workspace, &facts), "src/util.py: hard link");
+    facts.paths[1].protected = Some("git".to_owned());
+    assert_eq!(reason(PermissionMode::Full, &facts), "src/sub.py is protected: git");
+
+    let outside = patch(&[("x/a", PathOp::Write, false), ("x/b", PathOp::Delete, false), rows[0]]);
+    let told = reason(PermissionMode::Workspace, &outside);
+    let begin = "removing x/b; writing x/a: outside the workspace; that needs folder grants for /w/x. ";
+    assert!(told.starts_with(begin), "{told}");
+
+    let names: Vec<String> = (1..=1_000).map(|n| format!("f{n}")).collect();
+    let many: Vec<_> = names.iter().map(|name| (name.as_str(), PathOp::Write, true)).collect();
+    let told = reason(PermissionMode::Ask, &patch(&many));
+    let end = "; writing f10; and 990 more: changes are asked for in this session";
+    assert!(told.starts_with("writing f1; ") && told.ends_with(end), "{told}");
 }
 
 fn any_facts() -> impl Strategy<Value = Inspection> {

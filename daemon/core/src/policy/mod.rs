@@ -16,12 +16,28 @@ pub mod names;
 
 use crate::command::Inspection;
 use crate::event::{CommandFacts, EffectClass, PathFacts, PathOp, PermissionMode, Verdict};
+use crate::limits;
 
 /// Tools that touch nothing but what the daemon itself keeps for this session.
 const OWN_READS: &[&str] = &["read_artifact", "search_artifact"];
 /// Tools whose calls have a path; without one they were not understood.
 const FILE_TOOLS: &[&str] =
     &["read_file", "list_dir", "find_files", "search", "write_file", "edit_file", "apply_patch"];
+/// Every built-in tool, by name: those that a configuration can name. The registry of tools has just these.
+pub const BUILT_IN_TOOLS: &[&str] = &[
+    "apply_patch",
+    "edit_file",
+    "find_files",
+    "list_dir",
+    "read_artifact",
+    "read_file",
+    "run_command",
+    "search",
+    "search_artifact",
+    "write_file",
+];
+/// The tool that reads all that is below its path.
+const SEARCH_TOOL: &str = "search";
 /// The tool whose calls have a command.
 const COMMAND_TOOL: &str = "run_command";
 /// The word of an inspection for "no sandbox would hold this".
@@ -69,9 +85,7 @@ const fn strictness(verdict: Verdict) -> u8 {
 /// Judges one call.
 pub fn decide(question: &Question<'_>) -> Decision {
     let mut found = Vec::new();
-    for path in &question.facts.paths {
-        judge_path(question, path, &mut found);
-    }
+    judge_paths(question, &mut found);
     if let Some(command) = &question.facts.command {
         judge_command(question, command, &mut found);
     }
@@ -123,49 +137,138 @@ fn judge_bare(question: &Question<'_>) -> Decision {
     }
 }
 
-fn judge_path(question: &Question<'_>, path: &PathFacts, found: &mut Vec<Decision>) {
-    let writes = path.op.changes() || question.effect != EffectClass::ReadOnly;
-    let shown = names::shown(&path.requested);
+/// Judges the paths of a call. One call is one decision: where it has several paths, the reason names each of them.
+fn judge_paths(question: &Question<'_>, found: &mut Vec<Decision>) {
+    let paths = &question.facts.paths;
+    let mut own = Vec::new();
+    for path in paths {
+        judge_holds(path, &mut own);
+    }
+    let is_full = question.mode == PermissionMode::Full;
+    let (within, outside): (Vec<_>, Vec<_>) = paths.iter().partition(|path| path.inside || is_full);
+    let (changing, still): (Vec<_>, Vec<_>) = within.into_iter().partition(|path| changes(question, path));
+    if !outside.is_empty() {
+        own.push(Decision::new(Verdict::Deny, "outside", outside_reason(question, outside)));
+    }
+    if !changing.is_empty() {
+        own.push(judge_changes(question, changing));
+    }
+    if let Some(path) = still.first() {
+        let reason = match question.mode {
+            PermissionMode::Full => "this session may do everything".to_owned(),
+            _ => format!("{} inside the workspace", act_of(question, path).1),
+        };
+        own.push(Decision::new(Verdict::Allow, mode_rule(question.mode), reason));
+    }
+    if paths.len() > 1 {
+        found.extend(joined(own));
+    } else {
+        found.append(&mut own);
+    }
+}
+
+/// What holds for a path in every mode.
+fn judge_holds(path: &PathFacts, found: &mut Vec<Decision>) {
+    let shown = || names::shown(&path.requested);
     if let Some(why) = &path.protected {
-        found.push(Decision::new(Verdict::Deny, "protected", format!("{shown} is protected: {why}")));
+        found.push(Decision::new(Verdict::Deny, "protected", format!("{} is protected: {why}", shown())));
     }
     if let Some(why) = &path.caution {
-        found.push(Decision::new(Verdict::Ask, "caution", format!("{shown}: {why}")));
+        found.push(Decision::new(Verdict::Ask, "caution", format!("{}: {why}", shown())));
     }
-    let rule = mode_rule(question.mode);
-    let act = match (writes, path.op) {
-        (true, PathOp::Delete) => "removing",
-        (true, _) => "writing",
-        (false, PathOp::List) => "listing",
-        (false, _) => "reading",
+}
+
+fn changes(question: &Question<'_>, path: &PathFacts) -> bool {
+    path.op.changes() || question.effect != EffectClass::ReadOnly
+}
+
+/// Changes where the mode decides about them.
+fn judge_changes(question: &Question<'_>, paths: Vec<&PathFacts>) -> Decision {
+    let is_one = paths.len() == 1;
+    let act = paths.first().map_or("writing", |path| act_of(question, path).1);
+    let listed = acts_on(question, paths);
+    let (verdict, reason) = match question.mode {
+        PermissionMode::ReadOnly => (Verdict::Deny, format!("{listed}: this session is read-only")),
+        PermissionMode::Ask => (Verdict::Ask, format!("{listed}: changes are asked for in this session")),
+        PermissionMode::Workspace if is_one => (Verdict::Allow, format!("{act} inside the workspace")),
+        PermissionMode::Workspace => (Verdict::Allow, format!("{listed}: inside the workspace")),
+        PermissionMode::Full if is_one => (Verdict::Allow, "this session may do everything".to_owned()),
+        PermissionMode::Full => (Verdict::Allow, format!("{listed}: this session may do everything")),
     };
-    let decision = match (question.mode, path.inside, writes) {
-        (PermissionMode::Full, ..) => Decision::new(Verdict::Allow, rule, "this session may do everything"),
-        (_, false, _) => Decision::new(
-            Verdict::Deny,
-            "outside",
-            format!(
-                "{shown} is outside the workspace; {act} it needs a folder grant for {}",
-                outside_folder(path)
-            ),
+    Decision::new(verdict, mode_rule(question.mode), reason)
+}
+
+/// What is done to a path, in words, and how early it is to be said: what cannot be got back comes first.
+fn act_of(question: &Question<'_>, path: &PathFacts) -> (u8, &'static str) {
+    match path.op {
+        PathOp::Delete => (0, "removing"),
+        PathOp::Create => (2, "making"),
+        PathOp::Write => (1, "writing"),
+        PathOp::Read | PathOp::List if question.effect != EffectClass::ReadOnly => (1, "writing"),
+        PathOp::List => (3, "listing"),
+        PathOp::Read if question.tool == SEARCH_TOOL => (4, "searching"),
+        PathOp::Read => (4, "reading"),
+    }
+}
+
+/// `removing a; writing b`
+fn acts_on(question: &Question<'_>, mut paths: Vec<&PathFacts>) -> String {
+    paths.sort_by_key(|path| act_of(question, path).0);
+    let each = paths.iter().map(|path| (act_of(question, path).1, &path.requested));
+    bounded(each.map(|(act, path)| format!("{act} {}", names::shown(path))))
+}
+
+/// The decisions of several paths as one: the strictest verdict, with all that speaks for it.
+fn joined(own: Vec<Decision>) -> Option<Decision> {
+    let level = own.iter().map(|decision| strictness(decision.verdict)).max()?;
+    let mut strictest = own.into_iter().filter(|decision| strictness(decision.verdict) == level);
+    let first = strictest.next()?;
+    let reason = bounded(std::iter::once(first.reason).chain(strictest.map(|decision| decision.reason)));
+    Some(Decision { reason, ..first })
+}
+
+/// The first of them, and how many more there are.
+fn bounded(mut all: impl Iterator<Item = String>) -> String {
+    let mut named: Vec<String> = all.by_ref().take(limits::REASON_PATHS_MAX).collect();
+    match all.count() {
+        0 => {}
+        more => named.push(format!("and {more} more")),
+    }
+    named.join("; ")
+}
+
+fn outside_reason(question: &Question<'_>, paths: Vec<&PathFacts>) -> String {
+    let mut folders: Vec<String> = paths.iter().map(|path| outside_folder(question, path)).collect();
+    folders.sort();
+    folders.dedup();
+    let grants = match paths.as_slice() {
+        [only] => format!(
+            "{} is outside the workspace; {} it needs a folder grant for {}",
+            names::shown(&only.requested),
+            act_of(question, only).1,
+            folders.concat()
         ),
-        (_, true, false) => Decision::new(Verdict::Allow, rule, format!("{act} inside the workspace")),
-        (PermissionMode::ReadOnly, true, true) => {
-            Decision::new(Verdict::Deny, rule, format!("{act} {shown}: this session is read-only"))
-        }
-        (PermissionMode::Ask, true, true) => {
-            Decision::new(Verdict::Ask, rule, format!("{act} {shown}: changes are asked for in this session"))
-        }
-        (PermissionMode::Workspace, true, true) => {
-            Decision::new(Verdict::Allow, rule, format!("{act} inside the workspace"))
-        }
+        _ => format!(
+            "{}: outside the workspace; that needs folder grants for {}",
+            acts_on(question, paths),
+            bounded(folders.into_iter())
+        ),
     };
-    found.push(decision);
+    format!(
+        "{grants}. Folder grants are not built yet: start the session in a folder above, or use mode full"
+    )
 }
 
 /// The folder that a grant would have to name.
-fn outside_folder(path: &PathFacts) -> String {
+fn outside_folder(question: &Question<'_>, path: &PathFacts) -> String {
     let bytes = path.resolved.as_bytes();
+    if path.op == PathOp::List {
+        return names::shown_bytes(bytes);
+    }
+    if question.tool == SEARCH_TOOL {
+        // A folder or a file: the facts do not say which.
+        return format!("{} or a folder above it", names::shown_bytes(bytes));
+    }
     let end = bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at.max(1));
     if end == 0 { "its folder".to_owned() } else { names::shown_bytes(&bytes[..end]) }
 }

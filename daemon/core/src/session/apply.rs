@@ -346,7 +346,7 @@ fn ending_of_limit(limit: LimitName, value: i64, bound: i64) -> Ending {
         LimitName::Resumes => format!("the turn was resumed {value} times without finishing a step"),
         LimitName::Continuations => format!("the provider paused the turn more than {bound} times in a row"),
         LimitName::RepeatedFailures => {
-            format!("the same call failed in the same way {value} times in a row")
+            format!("calls failed in the same way {value} times in a row")
         }
         LimitName::Cost => {
             let usd = |micro: i64| format!("{}.{:04}", micro / 1_000_000, micro % 1_000_000 / 100);
@@ -406,4 +406,17 @@ pub(super) fn final_call(turn: &Turn) -> Option<ModelCallId> {
 /// Whether a pause is one that an input ends.
 pub(super) const fn input_resumes(reason: PauseReason) -> bool {
     matches!(reason, PauseReason::Interrupted | PauseReason::Limit | PauseReason::Credentials)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_is_told_by_what_was_counted() {
+        // Other arguments, or another tool, that fail in the same way count too.
+        let ending = ending_of_limit(LimitName::RepeatedFailures, 5, 5);
+        assert_eq!(ending.status, TurnStatus::Loop);
+        assert_eq!(ending.error.as_deref(), Some("calls failed in the same way 5 times in a row"));
+    }
 }

@@ -3,6 +3,7 @@
 //! Such content is kept byte for byte, because a mark in it would break it. Where a known secret stands in it, it is
 //! described and not kept.
 
+use super::super::walk::amount;
 use super::page::{PageError, Request};
 use super::{Page, Scratch, text};
 use agentd_core::limits;
@@ -20,7 +21,8 @@ pub(super) struct Copied {
 pub(super) fn describe(name: &str, size: u64, head: &[u8], kind: Option<&Media>) -> String {
     let kind = kind.map_or(String::new(), |kind| format!(", {}", kind.name));
     format!(
-        "{name} is a binary file{kind}: {size} bytes, beginning with {}",
+        "{name} is a binary file{kind}: {}, beginning with {}",
+        amount(size, "byte"),
         text::hex(&head[..head.len().min(16)])
     )
 }

@@ -3,7 +3,7 @@
 //! A small file is read in one piece into a buffer that is used again; a large one is searched as a stream. Lines are
 //! redacted whole before they are cut.
 
-use super::super::walk::{Entry, Kept, Stop, Visitor};
+use super::super::walk::{Entry, Kept, Stop, Visitor, amount};
 use super::super::{answer, text};
 use crate::inspect::Workspace;
 use crate::redact::Redactor;
@@ -12,6 +12,7 @@ use agentd_core::limits;
 use grep_matcher::{LineTerminator, Matcher as _};
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{Searcher, SearcherBuilder, Sink, SinkMatch};
+use memchr::memmem::Finder;
 use rustix::fs::FileType;
 use std::fs::File;
 use std::io::{Error, Read};
@@ -42,6 +43,22 @@ pub(super) fn matcher(pattern: &str) -> Result<RegexMatcher, CallFault> {
     })
 }
 
+/// Why a pattern may have found nothing: what is looked for in files without a match.
+pub(super) struct Doubts {
+    /// The pattern has characters that have other bytes in another encoding.
+    is_beyond_ascii: bool,
+    /// The pattern as plain text, where that is something else.
+    plain: Option<Finder<'static>>,
+}
+
+impl Doubts {
+    /// Those about a pattern.
+    pub(super) fn of(pattern: &str) -> Self {
+        let plain = (escaped(pattern) != pattern).then(|| Finder::new(pattern).into_owned());
+        Self { is_beyond_ascii: !pattern.is_ascii(), plain }
+    }
+}
+
 fn names_newline(pattern: &str) -> bool {
     pattern.contains('\n') || pattern.contains("\\n") || pattern.contains("0A") || pattern.contains("0a")
 }
@@ -56,7 +73,7 @@ fn builder() -> RegexMatcherBuilder {
 }
 
 /// A text as a pattern that matches just it.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         if "\\.+*?()|[]{}^$#&-~".contains(c) {
@@ -91,6 +108,10 @@ pub(super) struct Counts {
     pub(super) searched: u64,
     pub(super) files: u64,
     pub(super) lines: u64,
+    /// Files without a match that have the pattern as plain text.
+    pub(super) plain: u64,
+    /// Files without a match that are not UTF-8, where the pattern is more than ASCII.
+    pub(super) not_utf8: u64,
     binary: u64,
     special: u64,
     links: u64,
@@ -102,13 +123,19 @@ impl Counts {
     /// What was not searched, in words.
     pub(super) fn in_words(&self) -> impl Iterator<Item = String> {
         let rows = [
-            (self.binary, "binary"),
-            (self.special, "neither file nor folder"),
-            (self.links, "links not followed"),
-            (self.linked_elsewhere, "with hard links elsewhere, which have to be named one by one"),
-            (self.unreadable, "files that could not be read"),
+            (self.binary, "binary", "binary"),
+            (self.special, "neither file nor folder", "neither file nor folder"),
+            (self.links, "link not followed", "links not followed"),
+            (
+                self.linked_elsewhere,
+                "with hard links elsewhere, which has to be named itself",
+                "with hard links elsewhere, which have to be named one by one",
+            ),
+            (self.unreadable, "file that could not be read", "files that could not be read"),
         ];
-        rows.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"))
+        rows.into_iter()
+            .filter(|(count, ..)| *count > 0)
+            .map(|(count, one, several)| format!("{count} {}", if count == 1 { one } else { several }))
     }
 }
 
@@ -119,6 +146,7 @@ pub(super) struct Grep<'a> {
     redactor: &'a Redactor,
     workspace: &'a Workspace,
     stop: &'a Stop,
+    doubts: &'a Doubts,
     buffer: Vec<u8>,
     pub(super) kept: Kept<Hits>,
     pub(super) counts: Counts,
@@ -139,7 +167,7 @@ impl Visitor for Grep<'_> {
 impl<'a> Grep<'a> {
     /// A search that has found nothing yet.
     pub(super) fn new(
-        matcher: &RegexMatcher,
+        (matcher, doubts): (&RegexMatcher, &'a Doubts),
         redactor: &'a Redactor,
         workspace: &'a Workspace,
         stop: &'a Stop,
@@ -156,6 +184,7 @@ impl<'a> Grep<'a> {
             redactor,
             workspace,
             stop,
+            doubts,
             buffer: Vec::new(),
             kept: Kept::new(limits::SEARCH_KEPT_BYTES),
             counts: Counts::default(),
@@ -169,6 +198,8 @@ impl<'a> Grep<'a> {
         own.searched += more.searched;
         own.files += more.files;
         own.lines += more.lines;
+        own.plain += more.plain;
+        own.not_utf8 += more.not_utf8;
         own.binary += more.binary;
         own.special += more.special;
         own.links += more.links;
@@ -252,8 +283,23 @@ impl<'a> Grep<'a> {
             self.counts.lines += hits.count;
             self.redactions += hits.redactions;
             self.kept.put(path, hits.bytes, hits);
+        } else if !has_mark {
+            self.doubt(begun);
         }
         Outcome::Text
+    }
+
+    /// Looks why there may be no match in a content, as far as it was read in one piece.
+    fn doubt(&mut self, begun: &[u8]) {
+        if self.doubts.plain.as_ref().is_some_and(|plain| plain.find(begun).is_some()) {
+            self.counts.plain += 1;
+        }
+        // A character that is cut at the end of what was read is none that is wrong.
+        if self.doubts.is_beyond_ascii
+            && std::str::from_utf8(begun).is_err_and(|error| error.error_len().is_some())
+        {
+            self.counts.not_utf8 += 1;
+        }
     }
 }
 
@@ -335,14 +381,18 @@ impl Collect<'_> {
         let (before, after) = (from, bytes.len() - from - kept);
         let mut out = String::new();
         if before > 0 {
-            out.push_str(&format!("[... {before} bytes] "));
+            out.push_str(&format!("[... {}] ", bytes_of(before)));
         }
         out.push_str(&one_line(&bytes[from..from + kept]));
         if after > 0 {
-            out.push_str(&format!(" [{after} bytes ...]"));
+            out.push_str(&format!(" [{} ...]", bytes_of(after)));
         }
         out
     }
+}
+
+fn bytes_of(count: usize) -> String {
+    amount(u64::try_from(count).unwrap_or(u64::MAX), "byte")
 }
 
 /// As text on one line: a lone carriage return is shown.

@@ -14,7 +14,7 @@ use agentd_core::limits;
 use agentd_core::path_bytes::PathBytes;
 use agentd_core::policy::NO_SANDBOX;
 use agentd_core::policy::names::shown_bytes;
-use grep::{Grep, Outcome};
+use grep::{Counts, Doubts, Grep, Outcome};
 use rustix::fs::FileType;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,8 @@ fn search(
         None => return Err(answer::out_of_reach(&looked.facts)),
     };
     only_searchable(&existing)?;
-    let grep = || Grep::new(&matcher, redactor, &looked.workspace, stop);
+    let doubts = Doubts::of(&args.pattern);
+    let grep = || Grep::new((&matcher, &doubts), redactor, &looked.workspace, stop);
     let query = Query { ctx, args: &args, stop, redactor };
     if existing.kind() != FileType::Directory {
         return query.in_file(&existing, grep());
@@ -144,8 +145,9 @@ impl Query<'_> {
         if all.counts.lines == 0 {
             let case = if self.args.pattern.starts_with("(?i") { "" } else { ", case counts" };
             return report::Whole::only(format!(
-                "No matches for {}{case} ({around}{advice}){early}",
-                report::said(&self.args.pattern)
+                "No matches for {}{case} ({around}{advice}){early}{}",
+                report::said(&self.args.pattern),
+                doubts_in_words(&all.counts, &self.args.pattern)
             ));
         }
         let lines = counted(all.counts.lines, "matching line").unwrap_or_default();
@@ -174,4 +176,26 @@ impl Query<'_> {
         }
         report::Whole { first, lines: out, redactions }
     }
+}
+
+/// Why there may be no match.
+fn doubts_in_words(counts: &Counts, pattern: &str) -> String {
+    let mut words = String::new();
+    if let Some(files) = counted(counts.plain, "file") {
+        let has = if counts.plain == 1 { "has" } else { "have" };
+        words.push_str(&format!(
+            ". {files} {has} it as plain text: \\ ( ) [ ] {{ }} . * + ? | ^ $ mean something else in a pattern, escape them \
+             with \\: {}",
+            report::said(&grep::escaped(pattern))
+        ));
+    }
+    match counts.not_utf8 {
+        0 => {}
+        1 => words
+            .push_str(". 1 file is not UTF-8 and was searched as bytes, in which only ASCII text is found"),
+        more => words.push_str(&format!(
+            ". {more} files are not UTF-8 and were searched as bytes, in which only ASCII text is found"
+        )),
+    }
+    words
 }

@@ -1,6 +1,7 @@
 //! A long list as a result: a first line that says what there is, then the lines, both ends of them if there are too
 //! many, and the whole as an artifact.
 
+use super::super::walk::amount;
 use super::super::{Tools, answer};
 use crate::inspect;
 use crate::ports::{BlobSource, CallContext};
@@ -155,7 +156,8 @@ fn cut(whole: &Whole, bounds: ResultBounds, artifact: &str, bytes: u64) -> (Stri
     let mut out = vec![whole.first.clone()];
     out.extend(lines[..head].iter().map(|line| line.text.clone()));
     out.push(format!(
-        "... [truncated {omitted} lines] ... the whole result ({bytes} bytes) is artifact {artifact}"
+        "... [truncated {}] ... the whole result ({bytes} bytes) is artifact {artifact}",
+        amount(u64::try_from(omitted).unwrap_or(u64::MAX), "line")
     ));
     if let Some(name) = lines.get(from).and_then(|line| line.file.as_ref()) {
         out.push(format!("{name} (continued)"));

@@ -23,8 +23,8 @@ async fn an_artifact_is_searched_by_line() {
     let mut bench = Bench::new();
     let own = bench.call("read_artifact", &json!({})).session.session_id.clone();
     let id = bench.keep(b"alpha\nBeta 1\n\x00gamma\nbeta 2", &own).await;
-    assert_eq!(bench.search(&id, "(?i)^beta").await, "2: Beta 1\n4: beta 2");
-    assert_eq!(bench.search(&id, "gamma").await, "3: \u{2400}gamma");
+    assert_eq!(bench.search(&id, "(?i)^beta").await, "2 (byte 6): Beta 1\n4 (byte 20): beta 2");
+    assert_eq!(bench.search(&id, "gamma").await, "3 (byte 13): \u{2400}gamma");
     assert_eq!(bench.search(&id, "delta").await, "No line matches (3 lines, 26 bytes searched).");
     let text = bench.search(&id, "be[ta").await;
     assert!(
@@ -50,7 +50,22 @@ async fn a_search_ends_at_its_bounds_and_says_so() {
     let mut ctx = bench.call("search_artifact", &json!({ "id": id, "pattern": "match" }));
     ctx.bounds.max_bytes = 1_000;
     let text = bench.tools.run(&ctx, &bench.redactor).await.text;
-    assert!(text.len() <= 1_000 && text.contains("... stopped after 4"), "{text}");
+    assert!(text.len() <= 1_000 && text.contains("... stopped after 2"), "{text}");
+}
+
+#[tokio::test]
+async fn what_was_found_is_read_from_its_offset() {
+    let mut bench = Bench::new();
+    let own = bench.call("read_artifact", &json!({})).session.session_id.clone();
+    // Lines of many bytes, ends of two bytes, and a line that is cut around its match.
+    let long = "\u{e9}".repeat(2_000);
+    let id = bench.keep(format!("{long}\r\nx\r\n{long}needle{long}\r\n").as_bytes(), &own).await;
+    let text = bench.search(&id, "needle").await;
+    let (place, shown) = text.split_once("): ").unwrap();
+    let offset: u64 = place.strip_prefix("3 (byte ").unwrap().parse().unwrap();
+    let read = bench.run("read_artifact", json!({ "id": id, "offset": offset, "limit": 200 })).await.text;
+    let read = read.split("\n... ").next().unwrap();
+    assert!(shown.trim_start_matches('\u{2026}').starts_with(read), "{text}\n{read}");
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ async fn what_could_block_is_refused_at_once() {
         assert!(bench.read(path).await.text.contains("outside the workspace"));
     }
     let end = bench.run("list_dir", json!({})).await;
-    assert_eq!(end.text, "a.txt  1 bytes\npipe  a FIFO\ns  a socket\nz -> /dev/zero");
+    assert_eq!(end.text, "a.txt  1 byte\npipe  a FIFO\ns  a socket\nz -> /dev/zero");
     bench.mode = PermissionMode::Full;
     let end = bench.read("/dev/zero").await;
     assert!(end.text.contains("a character device, not a regular file"), "{}", end.text);
@@ -191,8 +191,8 @@ async fn names_are_bytes_and_a_look_alike_is_only_suggested() {
     std::fs::write(bench.at(".").join(odd), "x").unwrap();
     bench.put("-n\n\"q\"", "x");
     let end = bench.run("list_dir", json!({})).await;
-    assert!(end.text.contains("\"f\\xffo\"  1 bytes"), "{}", end.text);
-    assert!(end.text.contains("\"-n\\n\\\"q\\\"\"  1 bytes"), "{}", end.text);
+    assert!(end.text.contains("\"f\\xffo\"  1 byte"), "{}", end.text);
+    assert!(end.text.contains("\"-n\\n\\\"q\\\"\"  1 byte"), "{}", end.text);
 }
 
 #[tokio::test]

@@ -28,6 +28,8 @@ fn specs_are_stable_sorted_and_tight() {
     let names: Vec<&str> = specs.iter().map(|spec| spec["name"].as_str().unwrap()).collect();
     assert!(names.is_sorted());
     assert_eq!(names, Registry::built_in().unwrap().names());
+    // A configuration may name just these.
+    assert_eq!(names, agentd_core::policy::BUILT_IN_TOOLS);
     for spec in &specs {
         let (name, schema) = (spec["name"].as_str().unwrap(), &spec["input_schema"]);
         assert_eq!(schema["additionalProperties"], false, "{name}");
@@ -78,7 +80,12 @@ fn faults_have_the_forms_of_the_contract() {
         (
             "read_file",
             r#"{"path":1}"#,
-            "Invalid arguments for read_file: at /path expected string, not a number with this value",
+            "Invalid arguments for read_file: at /path expected string, not a number",
+        ),
+        (
+            "read_file",
+            r#"{"path":"a","limit":1.5}"#,
+            "Invalid arguments for read_file: at /limit expected integer, not 1.5",
         ),
         (
             "read_file",
@@ -103,7 +110,7 @@ fn faults_have_the_forms_of_the_contract() {
         (
             "read_file",
             r#"{"path":"a","lines":3}"#,
-            "Invalid arguments for read_file: at / expected only limit, offset, path, not lines",
+            "Invalid arguments for read_file: at / expected only \"limit\", \"offset\", \"path\", not \"lines\"",
         ),
         ("read_file", "[]", "Invalid arguments for read_file: at / expected object, not an array"),
         (

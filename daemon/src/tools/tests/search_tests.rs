@@ -77,6 +77,13 @@ async fn nothing_that_is_no_file_is_opened_and_no_link_followed() {
     let expected = "1 matching line in 1 file (1 file searched; 4 neither file nor folder; 5 links not followed)\n\
                     sub/real\n  1: needle";
     assert_eq!(text, expected);
+    let one = search(&mut bench, json!({ "pattern": "needle", "path": "sub" })).await;
+    assert!(
+        one.starts_with(
+            "1 matching line in 1 file (1 file searched; 1 neither file nor folder; 1 link not followed)"
+        ),
+        "{one}"
+    );
     let linked = search(&mut bench, json!({ "pattern": "needle", "path": "link" })).await;
     assert!(linked.ends_with("sub/real\n  1: needle"), "{linked}");
     for (path, class) in
@@ -107,6 +114,28 @@ async fn odd_contents_are_searched_or_counted() {
     assert!(text.contains("latin\n  1: caf\u{fffd} needle"), "{text}");
     let bin = search(&mut bench, json!({ "pattern": "needle", "path": "bin" })).await;
     assert_eq!(bin, "bin is a binary file; it was not searched");
+}
+
+#[tokio::test]
+async fn why_nothing_may_have_been_found_is_said() {
+    let mut bench = Bench::new();
+    bench.put("a.py", "print(total[0])\n");
+    bench.put("latin", b"caf\xe9\n");
+    let utf16: Vec<u8> = "\u{feff}th\u{e9}\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    bench.put("le", utf16);
+    let hint = "No matches for print(total[0]), case counts (3 files searched). 1 file has it as plain text: \\ ( ) [ ] { } . \
+                * + ? | ^ $ mean something else in a pattern, escape them with \\: print\\(total\\[0\\]\\)";
+    assert_eq!(search(&mut bench, json!({ "pattern": "print(total[0])" })).await, hint);
+    let escaped = search(&mut bench, json!({ "pattern": "print\\(total\\[0\\]\\)" })).await;
+    assert!(escaped.ends_with("a.py\n  1: print(total[0])"), "{escaped}");
+    // A pattern that means what it says is not doubted.
+    let none = search(&mut bench, json!({ "pattern": "sum[0-9]+" })).await;
+    assert_eq!(none, "No matches for sum[0-9]+, case counts (3 files searched)");
+    let hint = "No matches for caf\u{e9}, case counts (3 files searched). 1 file is not UTF-8 and was searched as bytes, in which \
+                only ASCII text is found";
+    assert_eq!(search(&mut bench, json!({ "pattern": "caf\u{e9}" })).await, hint);
+    let found = search(&mut bench, json!({ "pattern": "th\u{e9}" })).await;
+    assert_eq!(found, "1 matching line in 1 file (3 files searched)\nle\n  1: th\u{e9}");
 }
 
 #[tokio::test]
@@ -203,7 +232,7 @@ async fn an_unreadable_folder_and_file_are_counted() {
     if is_root {
         assert!(text.starts_with("2 matching lines"), "{text}");
     } else {
-        assert!(text.contains("1 could not be read; 1 files that could not be read"), "{text}");
+        assert!(text.contains("1 could not be read; 1 file that could not be read"), "{text}");
     }
 }
 

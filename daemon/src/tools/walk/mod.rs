@@ -79,6 +79,11 @@ pub(super) fn counted(count: u64, what: &str) -> Option<String> {
     }
 }
 
+/// `3 bytes`, `1 byte`, `0 bytes`
+pub(super) fn amount(count: u64, what: &str) -> String {
+    counted(count, what).unwrap_or_else(|| format!("0 {what}s"))
+}
+
 /// A folder that a walk has opened.
 pub(super) struct Folder {
     /// For opening what is in it.

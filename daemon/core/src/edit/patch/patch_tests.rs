@@ -229,6 +229,41 @@ fn a_hunk_without_its_place_says_what_is_nearest() {
     assert!(matches!(error, PatchError::Encoding(_)));
 }
 
+#[test]
+fn a_part_of_a_line_is_not_taken_for_a_fault_of_blanks() {
+    let file = "fn main() {\n    let a = 1; // first\n    call(a);\n}\n";
+    let crlf = file.replace('\n', "\r\n");
+    let blanks = "It would match but for blanks";
+    for content in [file, crlf.as_str()] {
+        let said = |body: &str| one(&update(body), content.as_bytes()).unwrap_err().to_string();
+        // Cut at its end, with the right indentation and without; at its start; as the last of several.
+        for (body, part) in [
+            (
+                "@@\n-    let a = 1;\n+x\n",
+                "part of line 2 was given, and lines are matched whole; the line goes on:  // first",
+            ),
+            ("@@\n-let a = 1;\n+x\n", "the line goes on:  // first"),
+            ("@@\n-a = 1; // first\n+x\n", "the whole line is: let a = 1; // first"),
+            (
+                "@@\n fn main() {\n-    let a\n+x\n",
+                "part of line 2 was given, and lines are matched whole; the line goes on:  = 1; // first",
+            ),
+            ("@@ main()\n-nothing\n+x\n", "no line is its anchor `@@ main()`. Only a part of line 1"),
+        ] {
+            let error = said(body);
+            assert!(error.contains(part) && !error.contains(blanks), "{body}: {error}");
+        }
+        // Blanks alone, in a line and between lines.
+        for body in ["@@\n-  let  a = 1; // first\n+x\n", "@@\n-fn main()\n-{\n+x\n"] {
+            let error = said(body);
+            assert!(error.contains(blanks), "{body}: {error}");
+        }
+        // The same in a line that is only begun.
+        let error = said("@@\n-let  a = 1;\n+x\n");
+        assert!(!error.contains(blanks), "{error}");
+    }
+}
+
 /// Old and new lines as hunks with context.
 #[derive(Debug)]
 struct Drawn {

@@ -160,7 +160,8 @@ fn place_text(place: &Place) -> String {
 
 fn nearest_of(sheet: &Sheet<'_>, text: &str, quote: Quote<'_>) -> String {
     let text = text.trim();
-    told(nearest::not_found(sheet.content, text, text.as_bytes(), sheet.classic, quote))
+    let part = part_hint(sheet, &[text.as_bytes()], quote);
+    part + &told(nearest::not_found(sheet.content, text, text.as_bytes(), (sheet.classic, true), quote))
 }
 
 /// Why a hunk has no place: it stands too early, or what is most like it.
@@ -185,8 +186,44 @@ fn why_not(sheet: &Sheet<'_>, hunk: &Hunk, all: &[usize], before: &Before, quote
         old.push('\n');
     }
     old.pop();
-    let nearest = nearest::not_found(sheet.content, &old, old.as_bytes(), sheet.classic, quote);
-    format!("its lines (those with ` ` and `-`) were not found.{}", told(nearest))
+    let lines: Vec<&[u8]> = hunk.old().map(str::as_bytes).collect();
+    let part = part_hint(sheet, &lines, quote);
+    let nearest = nearest::not_found(sheet.content, &old, old.as_bytes(), (sheet.classic, true), quote);
+    format!("its lines (those with ` ` and `-`) were not found.{part}{}", told(nearest))
+}
+
+/// What to say when the lines are there but for one of which only a part was given; else nothing. Blanks around lines
+/// do not count here.
+fn part_hint(sheet: &Sheet<'_>, old: &[&[u8]], quote: Quote<'_>) -> String {
+    // Less than this is in too many lines to say anything.
+    const TELLING_BYTES: usize = 3;
+    let is_part = |line: &[u8], wanted: &[u8]| {
+        wanted.len() >= TELLING_BYTES && memchr::memmem::find(line, wanted).is_some()
+    };
+    let mut blocks = sheet.lines.windows(old.len().max(1)).enumerate();
+    let found = blocks.find_map(|(start, block)| {
+        let mut cut = None;
+        for (index, (line, wanted)) in block.iter().zip(old).enumerate() {
+            let (line, wanted) = (line.trim_ascii(), wanted.trim_ascii());
+            if line == wanted {
+                continue;
+            }
+            if !is_part(line, wanted) {
+                return None;
+            }
+            cut = cut.or(Some((start + index, wanted)));
+        }
+        cut
+    });
+    let Some((at, wanted)) = found else { return String::new() };
+    // Redacted as a whole line, and cut after that.
+    let line = quote(sheet.lines[at]);
+    let line = line.trim_ascii();
+    let shown = match line.strip_prefix(wanted) {
+        Some(rest) => format!("the line goes on: {}", nearest::shown_line(rest)),
+        None => format!("the whole line is: {}", nearest::shown_line(line)),
+    };
+    format!(" Only a part of line {} was given, and lines are matched whole; {shown}", at + 1)
 }
 
 /// What an edit that found nothing says, in the words of a patch.
