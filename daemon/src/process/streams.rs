@@ -146,7 +146,7 @@ impl Streams {
             events.iter().take(count).map(|event| usize::from(event.data.u64() == 1)).collect();
         if self.write_ends.is_some() {
             // In the order in which they became readable.
-            return ready.into_iter().fold(false, |any, at| self.read(at, push) || any);
+            return self.read_all(&ready, push);
         }
         // What a program writes to the other stream comes after what it had written to this one, which may still be on its
         // way here.
@@ -160,7 +160,16 @@ impl Streams {
                 }
             }
         }
-        ready.into_iter().fold(false, |any, at| self.read(at, push) || any)
+        self.read_all(&ready, push)
+    }
+
+    /// A piece of each of these streams. False: none had one.
+    fn read_all(&mut self, streams: &[usize], push: &mut impl FnMut(Stream, &[u8])) -> bool {
+        let mut any = false;
+        for at in streams {
+            any |= self.read(*at, push);
+        }
+        any
     }
 
     /// Whether the last read took all that fits, so that more is likely to wait.

@@ -244,8 +244,7 @@ fn both_ends(output: &CommandOutput<'_>, bounds: ResultBounds, room: usize) -> (
         _ => format!("... [truncated {omitted_lines} lines] ..."),
     };
     if let Some(artifact) = output.artifact {
-        let kept =
-            if output.total_bytes > limits::SPOOL_MAX_BYTES { "two ends of the" } else { "whole" };
+        let kept = if output.total_bytes > limits::SPOOL_MAX_BYTES { "two ends of the" } else { "whole" };
         mark.push_str(&format!(" the {kept} output ({} bytes) is artifact {artifact}", output.total_bytes));
     }
     let stream = stream_of_tail(head, tail, output.ends_in_stderr);
@@ -272,7 +271,7 @@ fn stream_of_tail(head: &[u8], tail: &[u8], ends_in_stderr: bool) -> Option<&'st
         Some(mark) => mark == OUT_MARK,
         None => ends_in_stderr,
     };
-    let head_ends_in_stderr = lines(head).filter(is_mark).last().is_some_and(|mark| mark == ERR_MARK);
+    let head_ends_in_stderr = lines(head).rfind(is_mark).is_some_and(|mark| mark == ERR_MARK);
     match (begins_in_stderr, head_ends_in_stderr) {
         _ if lines(tail).next().is_some_and(|line| is_mark(&line)) => None,
         (true, _) => Some("[stderr]"),
