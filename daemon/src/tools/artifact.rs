@@ -68,7 +68,7 @@ async fn search(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
     only_text(&row)?;
     let wanted = Wanted { before: 0, after: 0, max: limits::ARTIFACT_SEARCH_TOOL_MATCHES_MAX };
     let size = row.stored.size_bytes;
-    let mut search = Search::new(tools.store.clone(), row.stored.hash, size, pattern, wanted);
+    let mut search = Search::new(tools.store.clone(), row.stored.hash.clone(), size, pattern, wanted);
     // Room for the words at the end.
     let room = ctx.bounds.max_bytes.saturating_sub(END_BYTES);
     let (mut text, mut shown, mut last, mut is_full) = (String::new(), 0_u64, 0, false);
@@ -103,6 +103,12 @@ async fn search(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
             amount(row.stored.line_count, "line"),
             amount(size, "byte")
         );
+        let plain = super::search::escaped(&args.pattern);
+        if plain != args.pattern && has_line(tools, &row, &plain).await {
+            text.push_str(&format!(
+                " The text as it stands is there: escape what means something else in a pattern: {plain}"
+            ));
+        }
     } else {
         text.pop();
     }
@@ -115,6 +121,20 @@ async fn search(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
         ));
     }
     Ok(text)
+}
+
+/// Whether a line matches. What goes wrong here was said by the search before.
+async fn has_line(tools: &Tools, row: &ArtifactRow, pattern: &str) -> bool {
+    let Ok(pattern) = Pattern::new(pattern) else { return false };
+    let (wanted, stored) = (Wanted { before: 0, after: 0, max: 1 }, &row.stored);
+    let mut search =
+        Search::new(tools.store.clone(), stored.hash.clone(), stored.size_bytes, pattern, wanted);
+    while let Ok(Some(lines)) = search.next().await {
+        if !lines.is_empty() {
+            return true;
+        }
+    }
+    false
 }
 
 async fn read(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {

@@ -73,7 +73,7 @@ fn builder() -> RegexMatcherBuilder {
 }
 
 /// A text as a pattern that matches just it.
-pub(super) fn escaped(text: &str) -> String {
+pub(in crate::tools) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         if "\\.+*?()|[]{}^$#&-~".contains(c) {

@@ -14,6 +14,7 @@ use agentd_core::limits;
 use agentd_core::path_bytes::PathBytes;
 use agentd_core::policy::NO_SANDBOX;
 use agentd_core::policy::names::shown_bytes;
+pub(super) use grep::escaped;
 use grep::{Counts, Doubts, Grep, Outcome};
 use rustix::fs::FileType;
 use std::sync::Arc;
@@ -186,7 +187,7 @@ fn doubts_in_words(counts: &Counts, pattern: &str) -> String {
         words.push_str(&format!(
             ". {files} {has} it as plain text: \\ ( ) [ ] {{ }} . * + ? | ^ $ mean something else in a pattern, escape them \
              with \\: {}",
-            report::said(&grep::escaped(pattern))
+            report::said(&escaped(pattern))
         ));
     }
     match counts.not_utf8 {

@@ -26,6 +26,11 @@ async fn an_artifact_is_searched_by_line() {
     assert_eq!(bench.search(&id, "(?i)^beta").await, "2 (byte 6): Beta 1\n4 (byte 20): beta 2");
     assert_eq!(bench.search(&id, "gamma").await, "3 (byte 13): \u{2400}gamma");
     assert_eq!(bench.search(&id, "delta").await, "No line matches (3 lines, 26 bytes searched).");
+    let calls = bench.keep(b"f(x)\n", &own).await;
+    let hint = "No line matches (1 line, 5 bytes searched). The text as it stands is there: escape what means something \
+                else in a pattern: f\\(x\\)";
+    assert_eq!(bench.search(&calls, "f(x)").await, hint);
+    assert_eq!(bench.search(&calls, "g(x)").await, "No line matches (1 line, 5 bytes searched).");
     let text = bench.search(&id, "be[ta").await;
     assert!(
         text.starts_with("The pattern is not a regular expression: unclosed character class (at character 3"),
