@@ -153,7 +153,7 @@ fn write_until_killed(root: &Path) -> ! {
 }
 
 /// Starts a writer, kills it within a call, and says in which round.
-fn kill_writer(folder: &Path, kill: u32, kills: u32) -> usize {
+fn kill_writer(folder: &Path, kill: u32, share: u32) -> usize {
     use std::io::{BufRead as _, BufReader};
     use std::time::Instant;
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
@@ -173,9 +173,8 @@ fn kill_writer(folder: &Path, kill: u32, kills: u32) -> usize {
     let begun = Instant::now();
     let last = rounds.nth(usize::try_from(kill % 2).unwrap()).unwrap();
     let whole = begun.elapsed() / (1 + kill % 2);
-    // Somewhere in the call that has begun: further on with every kill.
     let begun = Instant::now();
-    while begun.elapsed() < whole * kill / kills {
+    while begun.elapsed() < whole * share / 1_000 {
         std::hint::spin_loop();
     }
     child.kill().unwrap();
@@ -191,13 +190,14 @@ fn a_real_kill_leaves_nothing_half_done() {
     if let Some(root) = std::env::var_os(FOLDER) {
         write_until_killed(Path::new(&root));
     }
-    let (runtime, mut found) = (runtime(), BTreeMap::new());
+    // The kills close in on the moment of the change from both sides.
+    let (runtime, mut found, mut share) = (runtime(), BTreeMap::new(), 500);
     for kill in 0..KILLS {
         let bench = Bench::new();
         (0..FILES).for_each(|file| drop(bench.put(&format!("f{file}"), content(0))));
         let mut ctx = runtime.block_on(bench.patch_call(&round_patch(0)));
         ctx.call_id = CallId::new("c_1");
-        let last = kill_writer(&bench.at("."), kill, KILLS);
+        let last = kill_writer(&bench.at("."), kill, share);
         if last % 2 == 1 {
             ctx.args = bench.call("apply_patch", &json!({ "patch": round_patch(1) })).args;
             if let Some(Binding::Files(files)) = &mut ctx.binding {
@@ -215,6 +215,7 @@ fn a_real_kill_leaves_nothing_half_done() {
             other => panic!("{other:?}"),
         };
         *found.entry(word).or_insert(0) += 1;
+        share = if word == "not begun" { (share * 5 / 4).min(20_000) } else { share * 4 / 5 };
         assert!(all_are(&bench, (last + 1) % 2), "kill {kill}");
         assert_eq!(bench.names().len(), FILES, "{:?}", bench.names());
     }
