@@ -3,7 +3,6 @@
 use super::search::report;
 use super::walk::{Entry, Glob, Kept, LeftOut, Stop, Visitor, Walk};
 use super::{Tools, answer, args, blocking};
-use crate::inspect::{self, Found};
 use crate::ports::CallContext;
 use crate::redact::Redactor;
 use agentd_core::command::{CallEnd, CallFault};
@@ -48,16 +47,9 @@ fn find(
     let args: args::FindFiles = args::parse(ctx)?;
     let glob = Glob::new(report::without_place(ctx, &args.pattern))?;
     let path = PathBytes::from(args.path.as_deref().unwrap_or("."));
-    let looked = inspect::look(&tools.own, &ctx.session, &path, PathOp::List)
-        .map_err(|error| answer::lookup_fault(&error))?;
-    let existing = match looked.found {
-        _ if looked.facts.protected.is_some() => return Err(answer::out_of_reach(&looked.facts)),
-        Some(Found::Existing(existing)) => existing,
-        Some(Found::Missing(missing)) => return Err(super::neighbours::not_found(&path, &missing)),
-        None => return Err(answer::out_of_reach(&looked.facts)),
-    };
+    let (existing, workspace) = tools.existing(ctx, &path, PathOp::List)?;
     answer::only_folder(&existing)?;
-    let mut walk = Walk::new(&looked.workspace, &tools.own, stop);
+    let mut walk = Walk::new(&workspace, &tools.own, stop);
     walk.glob = Some(&glob);
     walk.exact = true;
     let names = || Names { kept: Kept::new(limits::SEARCH_KEPT_BYTES), count: 0 };

@@ -2,7 +2,7 @@
 
 use super::walk::amount;
 use super::{Tools, answer, args, blocking};
-use crate::inspect::{self, Found};
+use crate::inspect;
 use crate::ports::CallContext;
 use agentd_core::command::{CallEnd, CallFault};
 use agentd_core::event::PathOp;
@@ -25,14 +25,7 @@ pub(super) async fn run(tools: &Tools, ctx: &CallContext) -> CallEnd {
 fn list(tools: &Tools, ctx: &CallContext) -> Result<String, CallFault> {
     let args: args::ListDir = args::parse(ctx)?;
     let path = PathBytes::from(args.path.as_deref().unwrap_or("."));
-    let looked = inspect::look(&tools.own, &ctx.session, &path, PathOp::List)
-        .map_err(|error| answer::lookup_fault(&error))?;
-    let existing = match looked.found {
-        _ if looked.facts.protected.is_some() => return Err(answer::out_of_reach(&looked.facts)),
-        Some(Found::Existing(existing)) => existing,
-        Some(Found::Missing(missing)) => return Err(super::neighbours::not_found(&path, &missing)),
-        None => return Err(answer::out_of_reach(&looked.facts)),
-    };
+    let (existing, _) = tools.existing(ctx, &path, PathOp::List)?;
     if existing.kind() != FileType::Directory {
         let kind = answer::kind_in_words(existing.kind());
         return Err(answer::fault(

@@ -165,6 +165,24 @@ impl Tools {
         }
     }
 
+    /// What a path of a reading call leads to, with the workspace it was found in; a fault where it must not be touched
+    /// or is not there.
+    fn existing(
+        &self,
+        ctx: &CallContext,
+        path: &PathBytes,
+        op: PathOp,
+    ) -> Result<(inspect::Existing, inspect::Workspace), CallFault> {
+        let looked =
+            inspect::look(&self.own, &ctx.session, path, op).map_err(|error| answer::lookup_fault(&error))?;
+        match looked.found {
+            _ if looked.facts.protected.is_some() => Err(answer::out_of_reach(&looked.facts)),
+            Some(inspect::Found::Existing(existing)) => Ok((existing, looked.workspace)),
+            Some(inspect::Found::Missing(missing)) => Err(neighbours::not_found(path, &missing)),
+            None => Err(answer::out_of_reach(&looked.facts)),
+        }
+    }
+
     fn inspect_read(&self, ctx: &CallContext, path: &PathBytes, op: PathOp) -> Result<Inspection, CallFault> {
         let looked =
             inspect::look(&self.own, &ctx.session, path, op).map_err(|error| answer::lookup_fault(&error))?;

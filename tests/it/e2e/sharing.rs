@@ -79,8 +79,8 @@ fn conflicting_writes_of_three_sessions_are_applied_to_what_was_seen_or_refused(
     assert_eq!(order, lines);
 }
 
-#[test]
-fn a_call_that_waits_for_the_workspace_says_for_whom() {
+/// A session whose command has the workspace until there is a file `go`, and another one that is to write `a.txt`.
+fn held_workspace() -> (ScriptedModel, TestHome, String, String) {
     let model = ScriptedModel::start();
     model.respond_with(|request| match (request.user_texts()[0].as_str(), request.tool_results().len()) {
         ("hold", 0) => command("toolu_hold", "until [ -e go ]; do sleep 0.05; done"),
@@ -95,6 +95,12 @@ fn a_call_that_waits_for_the_workspace_says_for_whom() {
     poll("the command runs", Deadline::secs(20), || home.processes_with("until [ -e go ]").pop());
     let writer = home.new_session(["--permission-mode", "full"]);
     home.send(&writer, "write");
+    (model, home, holder, writer)
+}
+
+#[test]
+fn a_call_that_waits_for_the_workspace_says_for_whom() {
+    let (_model, home, holder, writer) = held_workspace();
     let waits = poll("the call waits", Deadline::secs(20), || {
         let open =
             home.show(&writer)["open_call_list"][0]["evidence"].as_str().unwrap_or_default().to_owned();
@@ -207,20 +213,7 @@ fn a_disabled_tool_is_not_offered_and_not_known() {
 
 #[test]
 fn a_write_that_waits_for_the_workspace_can_be_interrupted_and_never_happens() {
-    let model = ScriptedModel::start();
-    model.respond_with(|request| match (request.user_texts()[0].as_str(), request.tool_results().len()) {
-        ("hold", 0) => command("toolu_hold", "until [ -e go ]; do sleep 0.05; done"),
-        ("write", 0) => {
-            Answer::calling("toolu_write", "write_file", json!({"path": "a.txt", "content": "a\n"}))
-        }
-        _ => Answer::saying("done"),
-    });
-    let home = TestHome::with_model(binary(), &model);
-    let holder = home.new_session(["--permission-mode", "full"]);
-    home.send(&holder, "hold");
-    poll("the command runs", Deadline::secs(20), || home.processes_with("until [ -e go ]").pop());
-    let writer = home.new_session(["--permission-mode", "full"]);
-    home.send(&writer, "write");
+    let (_model, home, holder, writer) = held_workspace();
     poll("the call waits", Deadline::secs(20), || {
         let evidence = home.show(&writer)["open_call_list"][0]["evidence"].clone();
         evidence.as_str().is_some_and(|text| text.contains("waits for the workspace")).then_some(())

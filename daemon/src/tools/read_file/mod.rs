@@ -17,8 +17,8 @@ mod places;
 pub use places::LinePlaces;
 
 use super::scratch::Scratch;
-use super::{Tools, answer, args, blocking, neighbours, text};
-use crate::inspect::{self, Existing, Found};
+use super::{Tools, answer, args, blocking, text};
+use crate::inspect::Existing;
 use crate::ports::CallContext;
 use crate::redact::Redactor;
 use agentd_core::command::{CallEnd, CallFault};
@@ -102,14 +102,7 @@ async fn page(tools: &Tools, ctx: &CallContext, redactor: &Arc<Redactor>) -> Res
 fn read_page(tools: &Tools, ctx: &CallContext, redactor: &Redactor) -> Result<Page, CallFault> {
     let args: args::ReadFile = args::parse(ctx)?;
     let path = PathBytes::from(args.path.as_str());
-    let looked = inspect::look(&tools.own, &ctx.session, &path, PathOp::Read)
-        .map_err(|error| answer::lookup_fault(&error))?;
-    let existing = match looked.found {
-        _ if looked.facts.protected.is_some() => return Err(answer::out_of_reach(&looked.facts)),
-        Some(Found::Existing(existing)) => existing,
-        Some(Found::Missing(missing)) => return Err(neighbours::not_found(&path, &missing)),
-        None => return Err(answer::out_of_reach(&looked.facts)),
-    };
+    let (existing, _) = tools.existing(ctx, &path, PathOp::Read)?;
     answer::only_regular(&existing)?;
     let name = shown(&path);
     let failed = |error: std::io::Error| {

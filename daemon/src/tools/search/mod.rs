@@ -59,22 +59,15 @@ fn search(
     let path = PathBytes::from(args.path.as_deref().unwrap_or("."));
     let matcher = grep::matcher(&args.pattern)?;
     let glob = args.glob.as_deref().map(|glob| Glob::new(report::without_place(ctx, glob))).transpose()?;
-    let looked = inspect::look(&tools.own, &ctx.session, &path, PathOp::Read)
-        .map_err(|error| answer::lookup_fault(&error))?;
-    let existing = match looked.found {
-        _ if looked.facts.protected.is_some() => return Err(answer::out_of_reach(&looked.facts)),
-        Some(Found::Existing(existing)) => existing,
-        Some(Found::Missing(missing)) => return Err(neighbours::not_found(&path, &missing)),
-        None => return Err(answer::out_of_reach(&looked.facts)),
-    };
+    let (existing, workspace) = tools.existing(ctx, &path, PathOp::Read)?;
     only_searchable(&existing)?;
     let doubts = Doubts::of(&args.pattern);
-    let grep = || Grep::new((&matcher, &doubts), redactor, &looked.workspace, stop);
+    let grep = || Grep::new((&matcher, &doubts), redactor, &workspace, stop);
     let query = Query { ctx, args: &args, stop, redactor };
     if existing.kind() != FileType::Directory {
         return query.in_file(&existing, grep());
     }
-    query.in_folder(tools, &looked.workspace, &existing, glob.as_ref(), grep)
+    query.in_folder(tools, &workspace, &existing, glob.as_ref(), grep)
 }
 
 struct Query<'a> {
