@@ -97,10 +97,10 @@ pub const RESULT_MAX_BYTES: usize = 32 * 1024;
 pub const RESULTS_SHARE_MILLI: u32 = 400;
 /// Share of the usable window for one tool result, in thousandths: a few of them side by side must leave room to think.
 pub const RESULT_SHARE_MILLI: u64 = 100;
-/// Bytes of a tool result in the smallest window: less tells nothing.
-pub const RESULT_MIN_BYTES: usize = 1_024;
+/// Bytes of a tool result beside many others in the smallest window: room for a line or two and the id of the artifact.
+pub const RESULT_MIN_BYTES: usize = 256;
 /// Lines of a tool result in the smallest window, at each end.
-pub const RESULT_MIN_LINES: usize = 8;
+pub const RESULT_MIN_LINES: usize = 2;
 /// Further tries of a call whose failure passes by itself.
 pub const TOOL_RETRIES_MAX: u32 = 3;
 /// The wait before the first of them; each further one waits four times as long.

@@ -79,6 +79,28 @@ fn results_side_by_side_share_what_all_may_have() {
 }
 
 #[test]
+fn many_results_leave_room_in_the_smallest_windows() {
+    let (model, home) = small_world(4_096);
+    let long: String = (1..=900).map(|at| format!("line {at} of a file that has some length\n")).collect();
+    home.write("a.txt", &long);
+    let calls = (0..16).fold(Answer::new(), |answer, at| match at % 2 {
+        0 => answer.tool_use(&format!("toolu_{at}"), "read_file", json!({"path": "a.txt"})),
+        _ => answer.tool_use(&format!("toolu_{at}"), "run_command", json!({"command": "cat a.txt"})),
+    });
+    model.push(calls);
+    model.push(Answer::saying("done"));
+    let session = home.new_session(["--permission-mode", "full"]);
+    home.send_and_wait(&session, "go").ok();
+    let results = model.last_request().tool_results();
+    let together: usize = results.iter().map(|result| result.text.len()).sum();
+    assert!(results.len() == 16 && together < 7_000, "{together} bytes");
+    for result in &results {
+        let goes_on = result.text.contains("next offset ") || result.text.contains("is artifact a_");
+        assert!(goes_on, "the rest cannot be reached: {result:?}");
+    }
+}
+
+#[test]
 fn what_was_cut_can_be_read_to_the_last_byte() {
     let (model, home) = small_world(65_536);
     let whole: String = (1..=9_000).map(|at| format!("{at}\n")).collect();

@@ -82,7 +82,7 @@ mod tests {
         let one = ResultBounds::fitting(wanted, 7_168, 1);
         assert!(one.max_bytes < 3_000 && one.max_bytes >= 2_000, "{one:?}");
         assert!(one.head_lines < 20 && one.tail_lines >= limits::RESULT_MIN_LINES);
-        assert_eq!(ResultBounds::fitting(wanted, 7_168, 32).max_bytes, limits::RESULT_MIN_BYTES);
+        assert_eq!(ResultBounds::fitting(wanted, 7_168, 64).max_bytes, limits::RESULT_MIN_BYTES);
         assert!(ResultBounds::fitting(wanted, 100_000, 16).max_bytes < limits::RESULT_MAX_BYTES);
     }
 
