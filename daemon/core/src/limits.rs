@@ -201,7 +201,7 @@ pub const EDIT_NEAREST_LINES_MAX: usize = 50_000;
 pub const NEIGHBOURS_MAX: usize = 20;
 /// Entries of one `list_dir` result.
 pub const LIST_ENTRIES_MAX: usize = 500;
-/// Entries read of one folder before a list or a search for neighbours gives up on being complete.
+/// Entries read of one folder before a look for neighbours, or for other names of a file, gives up on being complete.
 pub const FOLDER_READ_MAX: usize = 100_000;
 /// Threads of one walk over a tree: beyond a few the kernel's locks on folders eat what more would gain.
 pub const WALK_THREADS_MAX: usize = 4;

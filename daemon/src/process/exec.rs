@@ -4,7 +4,7 @@
 //! step the ground for the evidence a recovery goes by: own session and signals, claim `id` on disk, start the
 //! command, spool and wait, end the tree, say the result to who started it, write `result`.
 //!
-//! Invariants: nothing starts without a won claim. Waiting is on the exit of the command; the pipe is only
+//! Invariants: nothing starts without a won claim. Waiting is on the exit of the command; the pipes are only
 //! drained. Time is monotonic, so a closed lid does not count. It never panics, and no failing disk loses the
 //! exit code: the room for the result is taken before the command runs, and output gives way to it.
 //!
